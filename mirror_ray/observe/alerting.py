@@ -1,6 +1,6 @@
-"""Which problems a system has: from what is seen of it and what counts as one. Pure.
+"""Finds a system's problems by its status and the alert settings.
 
-Texts are labels of a metric too, so no figure that moves is in them: "more than 5 min behind", whatever the lag is.
+Texts are labels of a metric as well, so they contain no changing figure: "more than 5 min behind", whatever the lag.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem, ProblemKind
 from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
 
-#: More than this nobody reads, and each is a series.
+#: Every problem is a series of a metric, and nobody reads more.
 MOST_PROBLEMS: Final = 100
-#: Of one reason, so many topics or partitions are named.
+#: How many topics or partitions are named for one reason.
 _NAMED: Final = 3
-#: A reason that is longer is cut.
+#: Longer reasons are cut.
 _LONGEST: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicatorExit:
-    """A replicator ended by itself, at ``time_ms`` since the epoch."""
+    """The unexpected end of a replicator; ``time_ms``: ms since the epoch."""
 
     time_ms: int
     replicator: str
@@ -34,7 +34,7 @@ class ReplicatorExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertFacts:
-    """What is judged. Flows by their names, as ``A->B``."""
+    """What problems are found by. Flows are named ``A->B``."""
 
     now_ms: int
     started_ms: int
@@ -42,24 +42,24 @@ class AlertFacts:
     partitions: Mapping[str, Sequence[PartitionStatus]]
     gaps: Sequence[GapStatus] = ()
     deaths: Sequence[ReplicatorExit] = ()
-    #: What keeps replicators from being there, by replicator.
+    #: Why replicators can't be started, by replicator.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: What of a flow's remote topics can't be kept as on the source.
+    #: Drift of a flow that topic sync can't reconcile.
     drift: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Why a flow as a whole does not go on.
+    #: Why a flow as a whole is down.
     down: Mapping[str, str] = field(default_factory=dict)
-    #: Flows whose lag has grown for as long as is allowed.
+    #: Flows whose lag has grown for longer than is allowed.
     growing: frozenset[str] = frozenset()
-    #: Flows whose windows have opened, and that are late for that reason.
+    #: Flows that lag because their windows have only just opened.
     catching_up: frozenset[str] = frozenset()
-    #: Why a flow's audit log has not all that was changed.
+    #: Why a flow's audit log is not complete.
     audit: Mapping[str, str] = field(default_factory=dict)
-    #: Flows that heartbeats are emitted for.
+    #: Flows with heartbeats.
     heartbeats: frozenset[str] = frozenset()
 
 
 def judge(facts: AlertFacts, limits: AlertSettings) -> tuple[Problem, ...]:
-    """Every problem, the critical ones first; at most ``MOST_PROBLEMS``."""
+    """All problems, the critical ones first; at most ``MOST_PROBLEMS``."""
     found = [
         *_down(facts),
         *_crashes(facts, limits),
@@ -70,7 +70,7 @@ def judge(facts: AlertFacts, limits: AlertSettings) -> tuple[Problem, ...]:
         *_drift(facts),
         *_audit(facts),
     ]
-    found.sort(key=lambda each: each.severity != "critical")
+    found.sort(key=lambda problem: problem.severity != "critical")
     return tuple(found[:MOST_PROBLEMS])
 
 
@@ -128,19 +128,19 @@ def _missing(facts: AlertFacts) -> Iterator[Problem]:
 
 
 def _stopped(partitions: Iterable[PartitionStatus]) -> Iterator[Problem]:
-    """One for each topic and reason."""
-    alike: dict[tuple[str, str, str], list[PartitionStatus]] = defaultdict(list)
+    """Yield a problem for each topic and reason."""
+    by_reason: dict[tuple[str, str, str], list[PartitionStatus]] = defaultdict(list)
     for partition in partitions:
         if partition.state in ("stopped", "refused"):
-            alike[partition.topic, partition.state, partition.reason or "no reason is known"].append(partition)
-    for (topic, state, reason), there in alike.items():
+            by_reason[partition.topic, partition.state, partition.reason or "no reason is known"].append(partition)
+    for (topic, state, reason), stopped in by_reason.items():
         yield Problem(
             kind="partition_stopped",
             severity="critical",
-            flow=there[0].flow,
-            subject=topic if state == "refused" else _named(topic, [each.partition for each in there]),
+            flow=stopped[0].flow,
+            subject=topic if state == "refused" else _named(topic, [partition.partition for partition in stopped]),
             text=_cut(f"{state}: {reason}"),
-            remedy=_answer(there[0]),
+            remedy=_remedy(stopped[0]),
         )
 
 
@@ -150,7 +150,7 @@ def _named(topic: str, numbers: Sequence[int]) -> str:
     return f"{topic}-{shown}{more}"
 
 
-def _answer(partition: PartitionStatus) -> str:
+def _remedy(partition: PartitionStatus) -> str:
     if partition.trouble is not None:
         return f"decide, then: mirror-ray resolve '{partition.flow}' {partition.topic} --by skip or resync"
     return "remove the cause that it names; it is tried again by itself"
@@ -204,11 +204,11 @@ def _of_flow(flow: FlowStatus, kind: ProblemKind, text: str, remedy: str) -> Pro
 
 
 def _gaps(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for gap in facts.gaps:
         key = (gap.flow, gap.topic, gap.kind)
-        if facts.now_ms - gap.time_ms <= limits.gap_s * 1000 and key not in told:
-            told.add(key)
+        if facts.now_ms - gap.time_ms <= limits.gap_s * 1000 and key not in reported:
+            reported.add(key)
             yield Problem(
                 kind="gap_recorded",
                 severity="warning",
@@ -233,7 +233,7 @@ def _drift(facts: AlertFacts) -> Iterator[Problem]:
 
 
 def duration(seconds: float) -> str:
-    """For people: 90 s, 5 min, 2 h."""
+    """A duration as people write it: 90 s, 5 min, 2 h."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g} {unit}"

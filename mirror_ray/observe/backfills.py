@@ -1,4 +1,4 @@
-"""A backfill as ``mirror-ray backfill`` shows it."""
+"""The status of backfills, as ``mirror-ray backfill`` shows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BackfillState = Literal["planned", "starting", "copying", "paused", "stopped", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillPartition:
-    """One partition's range, the end not included, and the next source offset to be copied."""
+    """The range of one partition, without its end, and the next source offset to copy."""
 
     partition: int
     start: int
@@ -29,7 +29,7 @@ class BackfillStatus:
     flow: str
     topic: str
     into: str
-    #: As it was asked for.
+    #: The range as the operator wrote it.
     asked: str
     behind: bool
     state: BackfillState
@@ -41,17 +41,17 @@ class BackfillStatus:
 
     @property
     def offsets(self) -> int:
-        """How many source offsets it covers: records, and the holes that markers, aborts and cleaning left."""
+        """The number of source offsets that it covers, offset gaps included."""
         return sum(partition.end - partition.start for partition in self.partitions)
 
     @property
     def copied(self) -> int:
-        """How many of them are copied, for sure."""
+        """The number of these offsets that are copied."""
         return sum(partition.position - partition.start for partition in self.partitions)
 
     @property
     def eta_seconds(self) -> float | None:
-        """How long the rest takes at this rate; None where that can't be said."""
+        """Seconds until it is done at this rate; None: not known."""
         if self.state == "done":
             return 0.0
         return (self.offsets - self.copied) / self.records_per_s if self.records_per_s >= 1 else None
@@ -71,7 +71,7 @@ def backfill_status(
     positions: Mapping[int, int] | None = None,
     rates: tuple[float, float] = (0.0, 0.0),
 ) -> BackfillStatus:
-    """A backfill's line; ``positions``: where its partitions are, of those that have begun."""
+    """The status of a backfill; ``positions``: those of the partitions that have begun."""
     known = dict(record.positions) | dict(positions or {})
     return BackfillStatus(
         name=name,

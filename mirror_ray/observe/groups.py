@@ -1,4 +1,4 @@
-"""Snapshots of consumer groups on their way: frozen values that travel between processes and become JSON."""
+"""The status of consumer groups: frozen values that are passed between processes and become JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 
 from mirror_ray.observe.figures import figure, gauge
 
-#: synced: the group stands on the target where it stands on the source.
-#: active: it has members on the target.
-#: behind: it follows; a moment ago its offset on the source was not copied yet. Usual while records flow.
-#: kept: it stands elsewhere on the target, and the reason says why it is left there.
+#: synced: the group's committed offset on the target is the translated one.
+#: active: the group has members on the target.
+#: behind: its committed offset on the source was not copied yet a moment ago. Usual while records are copied.
+#: kept: its committed offset on the target differs, and the reason says why it is not overwritten.
 #: uncopied: the flow does not copy the topic.
-#: translated: its place is known and not written, by the configuration, or because the topic came from the target.
+#: translated: the translated offset is not committed, by the configuration, or because the topic came from the target.
 GroupState = Literal["synced", "translated", "uncopied", "behind", "active", "kept"]
 
 
@@ -22,17 +22,17 @@ class GroupPartitionStatus:
 
     topic: str
     partition: int
-    #: On the target; "" where the flow does not copy the topic.
+    #: Its name on the target; "" if the flow does not copy the topic.
     remote_topic: str
-    #: Committed on the source.
+    #: The committed offset on the source.
     source_offset: int
-    #: Where that is on the target; None: there is no such place yet.
+    #: The translated offset; None: there is none yet.
     target_offset: int | None
-    #: Whether it is the very place; else some records before it.
+    #: Whether the translated offset is exact; else it is a lower bound.
     exact: bool
     state: GroupState
     reason: str | None
-    #: Where the group stood on the target when that was last seen; None: nowhere, or it was not looked at.
+    #: The committed offset on the target as last read; None: there is none, or it was not read.
     committed_offset: int | None = None
 
 
@@ -42,9 +42,9 @@ class GroupStatus:
 
     flow: str
     group: str
-    #: As the source's brokers call it: ``classic``, ``consumer``, ``share``, ``streams``; "" before Kafka 3.8.
+    #: The type by the source's brokers: ``classic``, ``consumer``, ``share``, ``streams``; "" before Kafka 3.8.
     kind: str
-    #: On the source: ``Stable``, ``Empty`` and so on.
+    #: The group's state on the source: ``Stable``, ``Empty`` and so on.
     source_state: str
     state: GroupState
     reason: str | None
@@ -80,10 +80,10 @@ class FlowGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What a checkpoint actor tells the coordinator."""
+    """The report of a checkpoint actor to the coordinator."""
 
     #: (time in ms, level, subject, text), oldest first.
     events: tuple[tuple[int, str, str, str], ...]
     flows: dict[str, FlowGroups]
-    #: Why a flow's audit log has not all that was committed for its groups.
+    #: Why a flow's audit log does not have all commits for its groups.
     audit: dict[str, str] = field(default_factory=dict)

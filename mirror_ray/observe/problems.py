@@ -1,18 +1,17 @@
-"""What is wrong with a running system, in one form for everybody who asks: status, the page, metrics and alerts."""
+"""Problems of a running system, in one form for status, the web UI, metrics and alerts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-#: ``flow_down``: a side of the flow does not answer. ``partition_stopped``: a topic or partition is stopped or refused.
-#: ``lag_high``, ``lag_growing``: behind by more than the limit; the source writes faster than we copy.
-#: ``heartbeat_stale``, ``checkpoint_stale``: no heartbeat, or no round over consumer groups, for too long.
-#: ``replicator_died``: not long ago. ``crash_loop``: again and again. ``replicator_missing``: it can't be brought up,
-#: or answers with errors. ``drift``: configs or rights differ and can't be brought in step. ``gap_recorded``: a
-#: partition went on without some records. ``audit_failing``: what is changed can't be kept in the audit log.
-#: ``coordinator_absent``: nobody answers for the system; the replicators go on
-#: copying.
+#: ``flow_down``: a cluster of the flow does not answer. ``partition_stopped``: a topic or partition is stopped or
+#: refused. ``lag_high``, ``lag_growing``: the lag is above the limit; the source is written faster than it is copied.
+#: ``heartbeat_stale``, ``checkpoint_stale``: no heartbeat, or no round of group sync, for too long.
+#: ``replicator_died``: a short while ago. ``crash_loop``: again and again. ``replicator_missing``: it can't be started,
+#: or answers with errors. ``drift``: configs or ACLs differ and can't be synced. ``gap_recorded``: a partition skipped
+#: records. ``audit_failing``: changes can't be written to the audit log. ``coordinator_absent``: the coordinator does
+#: not answer; the replicators go on copying.
 ProblemKind = Literal[
     "flow_down",
     "partition_stopped",
@@ -35,17 +34,17 @@ Severity = Literal["warning", "critical"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong now."""
+    """One problem of the moment."""
 
     kind: ProblemKind
     severity: Severity
-    #: The flow that it is about; "" where it is about the system.
+    #: The flow; "" for a problem of the system.
     flow: str
-    #: The flow, topic, partition or replicator that it is about.
+    #: The flow, topic, partition or replicator.
     subject: str
-    #: One sentence: what is wrong. The same wherever it is shown.
+    #: A sentence on what is wrong, the same wherever it is shown.
     text: str
-    #: One sentence: what to do next.
+    #: A sentence on what to do next.
     remedy: str
 
     def __str__(self) -> str:

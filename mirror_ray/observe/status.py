@@ -1,4 +1,4 @@
-"""Snapshots of a running system: frozen values that print as one line, travel between processes and become JSON."""
+"""The status of a running system: frozen values that print as a line, are passed between processes, become JSON."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapStatus:
-    """What a partition went on without, or did anew. Ranges are of offsets, the end not included; -1: none."""
+    """A skipped range of a partition, or one that was copied again. Ends are not included; -1: none."""
 
     flow: str
     topic: str
@@ -309,12 +309,12 @@ class ReplicatorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A sentence for the event log: what happened and why."""
+    """An event of the event log: a sentence on what happened and why."""
 
     time_ms: int
     #: ``info`` or ``warning`` or ``error``.
     level: str
-    #: The flow, topic, partition or replicator that it is about.
+    #: The flow, topic, partition or replicator.
     subject: str
     text: str
     #: Grows by one with each event of a coordinator's life.
@@ -331,11 +331,11 @@ class ElasticStatus:
 
     min_replicators: int
     max_replicators: int
-    #: As many as there should be; more than ``desired_replicators`` where nodes have no room for them.
+    #: The number that load asks for; more than ``desired_replicators`` if nodes have no room for them.
     wanted: int
-    #: An operator has set the number: it follows nothing at the moment.
+    #: An operator has set the number, so that it does not change by itself.
     pinned: bool
-    #: What the last look at the load came to, in one sentence; empty before the first.
+    #: The result of the last check of the load, in one sentence; empty before the first.
     why: str
 
     def __str__(self) -> str:
@@ -353,28 +353,28 @@ class SystemStatus:
     desired_replicators: int
     coordinator_pid: int
     coordinator_node: str
-    #: Those that are under way.
+    #: Backfills that have not ended.
     backfills: tuple[BackfillStatus, ...] = ()
-    #: Where the page is; None: it is off, or not up yet.
+    #: The URL of the web UI; None: it is off, or not up yet.
     gateway: str | None = None
-    #: What is wrong, the critical things first.
+    #: The critical ones first.
     problems: tuple[Problem, ...] = ()
-    #: None: the number of replicators follows nothing.
+    #: None: the number of replicators does not change by itself.
     elastic: ElasticStatus | None = None
-    #: Of a GB (1,000,000,000 bytes on the wire), and in which currency; 0: no price is configured.
+    #: The price of a GB (1,000,000,000 bytes on the wire); 0: none is configured.
     price_per_gb: float = 0.0
     currency: str = ""
 
     def __str__(self) -> str:
         first = f"mirror-ray system {self.name!r}, coordinator pid {self.coordinator_pid} on {self.coordinator_node}"
-        return "\n".join([first, *(f"  {line}" for each in self._parts() for line in str(each).splitlines())])
+        return "\n".join([first, *(f"  {line}" for part in self._parts() for line in str(part).splitlines())])
 
     def _parts(self) -> tuple[FlowStatus | BackfillStatus | ReplicatorStatus, ...]:
         return (*self.flows, *self.backfills, *self.replicators)
 
 
 def offsets(first: int, end: int) -> str:
-    """A range of offsets for people, or ``-`` for none."""
+    """A range of offsets as text, or ``-`` for none."""
     return "-" if first < 0 else f"{first} to {end}"
 
 

@@ -1,4 +1,4 @@
-"""All that can be seen of a running system at one moment: what the page, the metrics and ``status`` are made from."""
+"""The snapshot of a running system that ``status``, the web UI, JSON and metrics are made from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror_ray.observe.status import Event, GapStatus, PartitionStatus, SystemS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSnapshot:
-    """One moment of a system. ``time_ms``: when, ms since the epoch."""
+    """A system at one moment; ``time_ms`` in ms since the epoch."""
 
     time_ms: int
     system: SystemStatus
@@ -30,5 +30,5 @@ class SystemSnapshot:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong, the critical things first."""
+        """The system's problems, the critical ones first."""
         return self.system.problems

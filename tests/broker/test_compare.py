@@ -47,7 +47,7 @@ def pair(clusters: Clusters, make_topic: TopicMaker) -> str:
     """A source topic of two partitions and its faithful remote topic, with some records on both."""
     topic = make_topic(clusters.a, partitions=2, topic_config=RETENTION)
     create_topic(clusters.b.confluent_config(), f"N.{topic}", 2, topic_config=RETENTION)
-    messages = [each._replace(partition=0) for each in sample_messages(20)]
+    messages = [message._replace(partition=0) for message in sample_messages(20)]
     for cluster, name in ((clusters.a, topic), (clusters.b, f"N.{topic}")):
         produce(cluster.confluent_config(), name, messages)
     return topic
@@ -55,7 +55,7 @@ def pair(clusters: Clusters, make_topic: TopicMaker) -> str:
 
 def only_topic(result: Result) -> dict[str, Any]:
     """The one topic of a JSON answer about ``pair``."""
-    (found,) = [each for each in json.loads(result.stdout)["topics"] if each["topic"]]
+    (found,) = [topic for topic in json.loads(result.stdout)["topics"] if topic["topic"]]
     return dict(found)
 
 
@@ -72,7 +72,7 @@ def test_a_faithful_copy(clusters: Clusters, pair: str, compare: Compare) -> Non
     first, second = found["partitions"]
     assert (first["source"]["start"], first["source"]["end"], first["remote"]["start"]) == (0, 20, 5)
     assert (second["remote"]["end"], second["remote"]["size_bytes"]) == (0, 0)
-    assert {each["key"]: each["verdict"] for each in found["configs"]} == {
+    assert {config["key"]: config["verdict"] for config in found["configs"]} == {
         "min.insync.replicas": "same",
         "retention.ms": "same",
     }
@@ -113,7 +113,7 @@ def test_config_that_was_changed(clusters: Clusters, pair: str, compare: Compare
     assert result.exit_code == 1
     found = only_topic(result)
     assert found["drift"] == ["retention.ms: 99999 on the source, 123456 on the target"]
-    assert {each["key"]: each["verdict"] for each in found["configs"]} == {
+    assert {config["key"]: config["verdict"] for config in found["configs"]} == {
         "min.insync.replicas": "excluded",
         "retention.ms": "differs",
     }
@@ -173,8 +173,8 @@ def test_missing_rights_are_said_in_their_cells(guarded: DevListener, tmp_path: 
     options = ["compare", "A->B", "--config", str(config), "--name", "nobody"]
     result = CliRunner().invoke(app, [*options, "-o", "json"])
     assert result.exit_code == 0, result.output
-    found = {each["topic"]: each for each in json.loads(result.stdout)["topics"] if each["topic"]}
-    assert {name: each["state"] for name, each in found.items()} == {
+    found = {topic["topic"]: topic for topic in json.loads(result.stdout)["topics"] if topic["topic"]}
+    assert {name: topic["state"] for name, topic in found.items()} == {
         "open": "equal",
         "half": "unknown",
         "hidden": "unknown",

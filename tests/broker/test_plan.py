@@ -88,9 +88,9 @@ def test_fan_in_under_the_identity_policy_is_shared(clusters: Clusters, make_top
     topic = make_topic(clusters.a)
     flows = (flow("A->B", topic, policy=IDENTITY), flow("AGAIN->B", topic, policy=IDENTITY))
     plan = make_plan(settings_of(clusters, *flows))
-    assert [each.remote_topic for each in plan.shared if each.remote_topic == topic] == [topic]
+    assert [shared.remote_topic for shared in plan.shared if shared.remote_topic == topic] == [topic]
     assert "A->B" in str(plan.shared[0])
-    assert plan.ok, [each.refused for each in plan.flows]
+    assert plan.ok, [flow.refused for flow in plan.flows]
 
 
 def test_unreachable_clusters_are_all_named() -> None:

@@ -105,8 +105,8 @@ def _audited(cluster: KafkaCluster, subject: str) -> list[tuple[str | None, str 
     log = audit_log_topic("A")
     records = read_all(config, log)[0] if exists(config, log) else []
     found = [json.loads(record.value or b"") for record in records]
-    altered = [each for each in found if each["subject"] == subject and each["kind"] == "alter_config"]
-    return [(each["before"], each["after"]) for each in altered]
+    altered = [entry for entry in found if entry["subject"] == subject and entry["kind"] == "alter_config"]
+    return [(entry["before"], entry["after"]) for entry in altered]
 
 
 async def _rounds(counted: Counter[str]) -> Counter[str]:
@@ -244,12 +244,12 @@ def _compared(clusters: Clusters | KafkaClusters, path: Path, topic: str, *optio
     exit_code, found = _asked(clusters, path, "compare", topic, *options)
     (shown,) = found["topics"]
     acls = {
-        next(each[key]["operation"] for key in ("expected", "remote", "source") if each[key]): each["verdict"]
-        for each in shown["acls"]
+        next(acl[key]["operation"] for key in ("expected", "remote", "source") if acl[key]): acl["verdict"]
+        for acl in shown["acls"]
     }
     drifted, findings = _asked(clusters, path, "drift", topic, *options)
-    counted = [each for each in findings["findings"] if each["kind"] == "acl"]
-    assert (exit_code, len(counted)) == (drifted, len([each for each in acls.values() if each in ("missing", "stale")]))
+    counted = [finding for finding in findings["findings"] if finding["kind"] == "acl"]
+    assert (exit_code, len(counted)) == (drifted, len([acl for acl in acls.values() if acl in ("missing", "stale")]))
     return exit_code, acls
 
 
@@ -326,7 +326,7 @@ def _listed(cluster: KafkaCluster) -> set[tuple[str, str]]:
     )
     admin = AdminClient(dict(cluster.confluent_config()))
     found = admin.describe_acls(wanted).result(20)
-    return {(each.name, each.operation.name) for each in found}
+    return {(entry.name, entry.operation.name) for entry in found}
 
 
 async def _gone(cluster: KafkaCluster, topic: str, operation: str) -> bool:
@@ -350,7 +350,7 @@ def test_drift_is_found_and_reconciled(clusters: Clusters, make_topic: TopicMake
         asked = ["drift", "A->B", topic, late, "--config", str(path), "--name", "nobody", "-o", "json", *options]
         result = CliRunner().invoke(app, asked)
         found = json.loads(result.stdout)["findings"]
-        return result.exit_code, {(each["kind"], each["remote_topic"], each["what"]) for each in found}
+        return result.exit_code, {(entry["kind"], entry["remote_topic"], entry["what"]) for entry in found}
 
     everything = {
         ("partitions", f"A.{topic}", "partitions"),
@@ -358,7 +358,7 @@ def test_drift_is_found_and_reconciled(clusters: Clusters, make_topic: TopicMake
         ("missing", f"A.{late}", "topic"),
     }
     assert drift("--reconcile", "--dry-run") == (1, everything)
-    assert drift("--ignore", "config") == (1, {each for each in everything if each[0] != "config"})
+    assert drift("--ignore", "config") == (1, {finding for finding in everything if finding[0] != "config"})
     assert drift("--reconcile", "--yes") == (0, set())
     assert _configs(clusters.b, f"A.{topic}") == {"retention.ms": "5000000"}
     assert _configs(clusters.b, f"A.{late}") == {"cleanup.policy": "compact"}

@@ -279,7 +279,7 @@ MUTANTS = (
     _discovery("what is not committed is sure to last", "min(self.end, self.high_watermark)", "self.end"),
     _discovery(
         "a topic that becomes shared loses its sequence",
-        "    anchor = replace(record.pair, sequence=record.pair.next_sequence)\n",
-        "    anchor = record.anchor\n",
+        "    pair = replace(record.pair, sequence=record.pair.next_sequence)\n",
+        "    pair = record.pair\n",
     ),
 )

@@ -83,7 +83,7 @@ def test_address_as_kafka_takes_it(load: Load, server: str) -> None:
 def test_value_that_can_not_work(problems: Problems, line: str, says: str) -> None:
     """The key, what is wrong, what is right."""
     told = problems(line)
-    assert all(each.startswith(line.partition(" ")[0]) for each in told), told
+    assert all(problem.startswith(line.partition(" ")[0]) for problem in told), told
     assert says in told[0]
 
 

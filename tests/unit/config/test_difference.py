@@ -50,15 +50,15 @@ def test_a_flow_is_begun_anew_exactly_where_a_key_says_so(
     before: dict[str, Any], after: dict[str, Any], others: list[dict[str, Any]]
 ) -> None:
     """The keys that are named have the effect that the data path has; another flow that comes has none."""
-    coming = [_flow("B->C", **each) for each in others]
+    coming = [_flow("B->C", **options) for options in others]
     old, new = _settings(_flow(**before)), _settings(_flow(**after), *coming)
-    found = {each.flow: each for each in changed(old, new).flows}
+    found = {flow.flow: flow for flow in changed(old, new).flows}
     own = found["A->B"]
-    restarts = any(each.effect == "restart" for each in own.keys)
+    restarts = any(key.effect == "restart" for key in own.keys)
     assert restarts is (data_path(old, _FLOW) != data_path(new, _FLOW))
     assert (own.verdict == "restarted") is restarts
     assert (own.verdict == "unchanged") is (_flow(**before) == _flow(**after))
-    assert [each.verdict for name, each in found.items() if name != "A->B"] == ["started"] * len(coming)
+    assert [flow.verdict for name, flow in found.items() if name != "A->B"] == ["started"] * len(coming)
 
 
 @given(before=_SECTIONS, after=_SECTIONS)
@@ -66,8 +66,8 @@ def test_there_and_back_names_the_same_keys(before: dict[str, Any], after: dict[
     """What a change names with before and after, the change back names the other way round; none to itself."""
     old, new = _settings(_flow(**before)), _settings(_flow(**after))
     there, back = changed(old, new).flows[0].keys, changed(new, old).flows[0].keys
-    assert {(each.key, each.before, each.after) for each in there} == {
-        (each.key, each.after, each.before) for each in back
+    assert {(change.key, change.before, change.after) for change in there} == {
+        (change.key, change.after, change.before) for change in back
     }
     assert changed(old, old).nothing
 

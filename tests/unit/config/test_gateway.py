@@ -75,7 +75,7 @@ gateway:
 """
     gateway = load(native, _NATIVE, ".yaml").settings.gateway
     assert load(_USERS).settings.gateway == gateway
-    assert [(each.user, each.may, token_text(each.token)) for each in gateway.tokens] == [
+    assert [(token.user, token.may, token_text(token.token)) for token in gateway.tokens] == [
         ("alice", "act", "alices-token-0123456789"),
         ("bob.b", "read", "bobs-token-0123456789"),
     ]
@@ -101,7 +101,7 @@ gateway:
 def test_a_mistake_is_told_by_its_key(problems: Problems, text: str, says: str) -> None:
     """Without the value of a token."""
     found = problems(_USERS + text)
-    assert any(says in each for each in found), found
+    assert any(says in problem for problem in found), found
     assert "0123456789" not in str(found)
 
 

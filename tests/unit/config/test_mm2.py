@@ -299,7 +299,7 @@ def test_transforms_are_written_as_connects(load: Load) -> None:
         """
     )
     transforms = _flow(loaded).transforms
-    assert [(each.type.partition(":")[2], each.options, each.topics) for each in transforms.steps] == [
+    assert [(step.type.partition(":")[2], step.options, step.topics) for step in transforms.steps] == [
         ("MaskJsonFields", {"fields": "a.b, c"}, ("orders", "users")),
         ("FilterByKey", {"pattern": "us-.*"}, (".*",)),
     ]

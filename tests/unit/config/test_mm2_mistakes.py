@@ -100,7 +100,11 @@ def test_missing_clusters_and_servers(problems: Problems) -> None:
 @pytest.mark.parametrize("alias", ["../x", "<b>", "a\\u0000", "\\u00e4", "a b", "\U0001f600", "A->B"])
 def test_alias_that_no_topic_can_be_named_by(problems: Problems, alias: str) -> None:
     """Internal topics are named by it."""
-    (told,) = [each for each in problems("", f"clusters = {alias}, B\nB.bootstrap.servers = b:1\n") if "alias:" in each]
+    (told,) = [
+        problem
+        for problem in problems("", f"clusters = {alias}, B\nB.bootstrap.servers = b:1\n")
+        if "alias:" in problem
+    ]
     assert told.startswith("clusters: ")
     assert "can't be an alias: topics are named by it" in told
 

@@ -73,7 +73,7 @@ def test_several_topics_to_one_destination() -> None:
     """By patterns nobody knows how many topics it gets: it counts as written by several."""
     route = loaded(NATIVE)["A->B#eu"]
     assert route.topics.map == {"orders": "eu", "users": "eu"}
-    assert [each.match for each in route.topics.rename] == ["u.*"]
+    assert [pattern.match for pattern in route.topics.rename] == ["u.*"]
     rules = replication_rules(route)
     assert rules.merges("eu")
     assert rules.is_declared_shared("eu")
@@ -110,4 +110,4 @@ def test_routes_that_can_not_be(lines: str, says: str) -> None:
     """The key and the destination are named."""
     found = problems(MM2 + lines.replace("\\n", "\n") + "\n")
     assert found
-    assert any(says in each for each in found), found
+    assert any(says in item for item in found), found

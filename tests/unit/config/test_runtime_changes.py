@@ -147,4 +147,4 @@ def test_each_secret_of_a_list_has_a_variable_of_its_own() -> None:
         "MIRROR__GATEWAY_TOKENS_2_TOKEN": "b-token-0123456789",
     }
     assert "0123456789" not in text
-    assert [each.token.reveal(tokens) for each in _load(text, **tokens).gateway.tokens] == list(tokens.values())
+    assert [token.token.reveal(tokens) for token in _load(text, **tokens).gateway.tokens] == list(tokens.values())

@@ -40,7 +40,7 @@ def test_conflict(claims: list[RemoteTopicClaim], meant: bool) -> None:
     assert conflicts(claims) == ({} if why is None else dict.fromkeys(claims, why))
     if why is not None:
         assert "shared.remote.topics" in why
-        assert all(each.topic in why for each in claims)
+        assert all(claim.topic in why for claim in claims)
 
 
 def plan(topic: str, partitions: int, **changes: object) -> RemoteTopicPlan:
@@ -63,7 +63,7 @@ def test_created_once_with_the_most_partitions() -> None:
             plan("a", 3, create=creation(3, retention="9")),
         ]
     )
-    assert [each.source_topic for each in found] == ["b", "z", "a"]
+    assert [plan.source_topic for plan in found] == ["b", "z", "a"]
     assert found[1] is alone
     assert found[0].create is None
     assert found[2].create == creation(5, retention="9")
@@ -83,11 +83,11 @@ def test_extended_once() -> None:
     """To the most partitions that one of them asks for."""
     extensions = [Extension(topic="all", from_partitions=2, to_partitions=count) for count in (3, 7)]
     found = merge_plans([plan("a", 3, extend=extensions[0]), plan("b", 7, extend=extensions[1]), plan("c", 1)])
-    assert [each.extend for each in found] == [None, extensions[1], None]
+    assert [plan.extend for plan in found] == [None, extensions[1], None]
 
 
 def test_nothing_to_do() -> None:
     """What is there stays, and what a merge means is said once."""
     found = merge_plans([plan("a", 3), plan("b", 3)])
-    assert [(each.create, each.extend) for each in found] == [(None, None)] * 2
-    assert [len(each.warnings) for each in found] == [1, 0]
+    assert [(plan.create, plan.extend) for plan in found] == [(None, None)] * 2
+    assert [len(plan.warnings) for plan in found] == [1, 0]

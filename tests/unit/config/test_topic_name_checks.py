@@ -38,11 +38,11 @@ def test_properties() -> None:
     text = MM2 + "topics.map = orders:x\nA->B.topics.map = orders:dr-orders, payments : dr-pay\n"
     text += "topics.rename = legacy\\\\.(?:a|b)(.*):new.$1\n"
     settings = load_mm2(text, {}).settings
-    flow = next(each for each in settings.flows if each.enabled)
+    flow = next(flow for flow in settings.flows if flow.enabled)
     assert flow.topics.map == {"orders": "dr-orders", "payments": "dr-pay"}
     assert flow.topics.rename == (RenamePattern(match=r"legacy\.(?:a|b)(.*)", to="new.$1"),)
     assert replication_rules(flow).remote_topic("legacy.a-x") == "new.-x"
-    assert [each.flow for each in flow.all_names] == [flow.name]
+    assert [names.flow for names in flow.all_names] == [flow.name]
 
 
 def test_native() -> None:
@@ -86,7 +86,9 @@ def test_no_copy_goes_into_the_dead_letters() -> None:
     """What was left out of a copy would be in another one."""
     transforms = "transforms: {dead_letter_topic: letters}"
     flow = f"{{topics: {{include: [orders], map: {{orders: letters}}}}, {transforms}}}"
-    assert any("letters is the flow's dead-letter topic" in each for each in problems(f"{NATIVE}  A->B: {flow}\n"))
+    assert any(
+        "letters is the flow's dead-letter topic" in problem for problem in problems(f"{NATIVE}  A->B: {flow}\n")
+    )
 
 
 def test_a_merge_that_is_meant() -> None:

@@ -13,7 +13,7 @@ from tests.support.kubernetes.pods import Pod, can_ask_kubernetes, openings, pod
 
 
 def _cluster(directory: str) -> Manifest:
-    [cluster] = [each for each in kustomize(KUBERNETES / directory) if each["kind"] == "RayCluster"]
+    [cluster] = [manifest for manifest in kustomize(KUBERNETES / directory) if manifest["kind"] == "RayCluster"]
     return cluster
 
 
@@ -40,8 +40,8 @@ def test_the_autoscaler_alone_can_ask_kubernetes(example: Manifest) -> None:
     assert {name: can_ask_kubernetes(pod) for name, pod in made.items()} == {
         name: {"autoscaler"} if name == "head" else set() for name in made
     }
-    [api] = [each for each in made["head"]["volumes"] if each["name"] == "kubernetes-api"]
-    sources = {key: each[key] for each in api["projected"]["sources"] for key in each}
+    [api] = [volume for volume in made["head"]["volumes"] if volume["name"] == "kubernetes-api"]
+    sources = {key: source[key] for source in api["projected"]["sources"] for key in source}
     assert sources["serviceAccountToken"]["path"] == "token"
     assert sources["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
 
@@ -49,7 +49,7 @@ def test_the_autoscaler_alone_can_ask_kubernetes(example: Manifest) -> None:
 def test_what_is_the_gateways_is_on_the_head_alone(example: Manifest) -> None:
     """A worker has the passwords of clusters, and neither tokens of the page, nor its key, nor what leads to Redis."""
     secrets = {
-        name: {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+        name: {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
         for name, pod in pods(example).items()
     }
     of_clusters = {"mirror-ray-credentials", "mirror-ray-tls"}
@@ -60,10 +60,10 @@ def test_what_is_the_gateways_is_on_the_head_alone(example: Manifest) -> None:
 def test_a_container_writes_to_what_is_gone_with_its_pod(example: Manifest) -> None:
     """What is not read-only is an empty directory."""
     for pod in pods(example).values():
-        empty = {each["name"] for each in pod["volumes"] if "emptyDir" in each}
+        empty = {volume["name"] for volume in pod["volumes"] if "emptyDir" in volume}
         for container in pod["containers"]:
             writable = {
-                each["name"]: each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")
+                mount["name"]: mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")
             }
             assert set(writable) <= empty
             assert set(writable.values()) <= {"/tmp", "/home/ray"}  # noqa: S108 - compared, not written to
@@ -79,8 +79,8 @@ def test_redis_is_reached_by_tls_and_password(example: Manifest) -> None:
         "optional": False,
     }
     ray = pods(example)["head"]["containers"][0]
-    [authority] = [each["value"] for each in ray["env"] if each["name"] == "RAY_REDIS_CA_CERT"]
-    [mounted] = [each["mountPath"] for each in ray["volumeMounts"] if each["name"] == "redis"]
+    [authority] = [entry["value"] for entry in ray["env"] if entry["name"] == "RAY_REDIS_CA_CERT"]
+    [mounted] = [entry["mountPath"] for entry in ray["volumeMounts"] if entry["name"] == "redis"]
     assert authority == f"{mounted}/ca.crt"
 
 
@@ -88,7 +88,7 @@ def test_no_password_is_in_a_variable_of_ours(example: Manifest) -> None:
     """Files can change without a new pod, and a process's variables are shown by more than by itself."""
     for pod in pods(example).values():
         for container in pod["containers"]:
-            assert [each for each in container.get("env", []) if "valueFrom" in each] == []
+            assert [entry for entry in container.get("env", []) if "valueFrom" in entry] == []
             assert "envFrom" not in container
 
 
@@ -98,8 +98,8 @@ def _spoil(path: str, value: Any) -> Callable[[Pod], None]:
     def spoil(pod: Pod) -> None:
         *way, last = path.split("/")
         node: Any = pod
-        for each in way:
-            node = node[int(each)] if isinstance(node, list) else node[each]
+        for key in way:
+            node = node[int(key)] if isinstance(node, list) else node[key]
         if value is None:
             del node[last]
         else:

@@ -25,7 +25,7 @@ _DOCKERFILE = _ROOT / "deploy/image/Dockerfile"
 @pytest.fixture(scope="module")
 def instructions() -> list[str]:
     """The Dockerfile's instructions, one line each, without comments."""
-    lines = [each for each in _DOCKERFILE.read_text().splitlines() if not each.startswith("#")]
+    lines = [line for line in _DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
     return re.sub(r"\s*\\\n\s*", " ", "\n".join(lines)).splitlines()
 
 
@@ -38,32 +38,38 @@ def _locked(package: str) -> str:
 def test_its_versions_are_the_projects(instructions: list[str]) -> None:
     """Of Python and mirror-ray; and KubeRay is told the Ray that is in it."""
     project = (_ROOT / "pyproject.toml").read_text()
-    [base] = [each.removeprefix("ARG PYTHON=") for each in instructions if each.startswith("ARG PYTHON=")]
+    [base] = [
+        instruction.removeprefix("ARG PYTHON=") for instruction in instructions if instruction.startswith("ARG PYTHON=")
+    ]
     assert base.startswith("python:3.11.")
     assert 'requires-python = ">=3.11,<3.12"' in project
-    assert any(f'image.version="{mirror_ray.__version__}"' in each for each in instructions)
+    assert any(f'image.version="{mirror_ray.__version__}"' in instruction for instruction in instructions)
     cluster = yaml.safe_load((_ROOT / "ray-cluster.yaml").read_text())
     assert cluster["spec"]["rayVersion"] == _locked("ray")
 
 
 def test_every_base_is_named_by_its_digest(instructions: list[str]) -> None:
     """A tag can be given to another image."""
-    images = {each.removeprefix("ARG PYTHON=") for each in instructions if each.startswith("ARG PYTHON=")}
-    bases = {each.split()[1] for each in instructions if each.startswith("FROM ")}
-    stages = {each.split()[3] for each in instructions if re.match(r"FROM \S+ AS ", each)}
+    images = {
+        instruction.removeprefix("ARG PYTHON=") for instruction in instructions if instruction.startswith("ARG PYTHON=")
+    }
+    bases = {instruction.split()[1] for instruction in instructions if instruction.startswith("FROM ")}
+    stages = {instruction.split()[3] for instruction in instructions if re.match(r"FROM \S+ AS ", instruction)}
     assert bases - stages == {"${PYTHON}"}
-    assert all(re.search(r"@sha256:[0-9a-f]{64}$", each) for each in images)
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
 
 
 def test_nothing_is_installed_without_a_hash(instructions: list[str]) -> None:
     """By pip and uv, each from a lock of hashes; the project itself from the wheel that was made of it."""
-    commands = [part for each in instructions if each.startswith("RUN") for part in each.split(" && ")]
-    installs = [each for each in commands if re.search(r"\bpip install\b", each)]
+    commands = [
+        part for instruction in instructions if instruction.startswith("RUN") for part in instruction.split(" && ")
+    ]
+    installs = [command for command in commands if re.search(r"\bpip install\b", command)]
     assert len(installs) == 3
-    for each in installs:
-        of_a_lock = re.search(r"--require-hashes -r (\S+)$", each)
+    for install in installs:
+        of_a_lock = re.search(r"--require-hashes -r (\S+)$", install)
         if of_a_lock is None:
-            assert re.search(r"--offline --no-deps /tmp/wheel/\*\.whl$", each)
+            assert re.search(r"--offline --no-deps /tmp/wheel/\*\.whl$", install)
         else:
             assert all("--hash=sha256:" in pinned for pinned in pins((_ROOT / of_a_lock[1]).read_text()).values())
 
@@ -80,16 +86,21 @@ def test_the_image_has_what_runs_and_no_more() -> None:
     """Every dependency of the project, and neither tests' nor linters'."""
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     runtime = set(pins((_ROOT / "requirements-runtime.lock").read_text()))
-    names = {re.split(r"[\[<>=~!;]", each)[0].lower() for each in project["project"]["dependencies"]}
+    names = {re.split(r"[\[<>=~!;]", dependency)[0].lower() for dependency in project["project"]["dependencies"]}
     assert names <= runtime
     assert not {"hatchling", "hypothesis", "mypy", "pytest", "ruff", "uv"} & runtime
 
 
 def test_what_it_copies_is_there_and_let_in(instructions: list[str]) -> None:
     """Everything else is kept out of the build, above all what may hold secrets."""
-    copied = {name for each in instructions if re.match(r"COPY (?!--from)", each) for name in each.split()[1:-1]}
+    copied = {
+        name
+        for instruction in instructions
+        if re.match(r"COPY (?!--from)", instruction)
+        for name in instruction.split()[1:-1]
+    }
     ignored = (_DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
-    let_in = {each[1:] for each in ignored if each.startswith("!")}
+    let_in = {line[1:] for line in ignored if line.startswith("!")}
     assert "*" in ignored
     assert copied == let_in
     assert all((_ROOT / name).exists() for name in copied)
@@ -104,9 +115,9 @@ def test_it_runs_as_the_user_of_the_pods(instructions: list[str]) -> None:
 
 def test_its_health_is_asked_for_where_the_gateway_is(instructions: list[str]) -> None:
     """At the port that a gateway has when the configuration names none, and an address that it serves."""
-    [check] = [each for each in instructions if each.startswith("HEALTHCHECK")]
+    [check] = [instruction for instruction in instructions if instruction.startswith("HEALTHCHECK")]
     asked = {(scheme, int(port), path) for scheme, port, path in re.findall(r"(\w+)://127\.0\.0\.1:(\d+)(/\w+)", check)}
     assert asked == {(scheme, GATEWAY_PORT, "/readyz") for scheme in ("http", "https")}
     assert GatewaySettings().host == "127.0.0.1"
     nobody: Any = None
-    assert "/readyz" in {each.path for each in routes(nobody, nobody, nobody, nobody, version="", most_partitions=0)}
+    assert "/readyz" in {route.path for route in routes(nobody, nobody, nobody, nobody, version="", most_partitions=0)}

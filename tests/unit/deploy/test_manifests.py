@@ -29,7 +29,7 @@ _SECRETS = "/etc/mirror-ray-secrets"
 @pytest.fixture(scope="module")
 def applied() -> dict[tuple[str, str], Manifest]:
     """What the example overlay applies, by kind and name."""
-    return {(each["kind"], each["metadata"]["name"]): each for each in kustomize(_EXAMPLE)}
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in kustomize(_EXAMPLE)}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def _container(group: dict[str, Any]) -> dict[str, Any]:
 
 def _port(cluster: Manifest, name: str) -> int:
     ports = _container(cluster["spec"]["headGroupSpec"])["ports"]
-    return next(int(each["containerPort"]) for each in ports if each["name"] == name)
+    return next(int(port["containerPort"]) for port in ports if port["name"] == name)
 
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
@@ -63,7 +63,7 @@ def test_each_file_is_valid(path: Path) -> None:
 
 def test_there_is_something_to_validate() -> None:
     """Every kind that we ship was found."""
-    kinds = {each["kind"] for path in _FILES for each in read(path)}
+    kinds = {manifest["kind"] for path in _FILES for manifest in read(path)}
     assert kinds == {
         *("NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "RayCluster", "RayJob", "Service"),
     }
@@ -78,13 +78,13 @@ def test_what_the_example_applies_is_valid(applied: dict[tuple[str, str], Manife
         assert mistakes(manifest) == []
         assert manifest["metadata"]["namespace"] == "mirror-ray"
     cluster = applied["RayCluster", "mirror-ray"]
-    assert {_container(each)["image"] for each in _groups(cluster)} == {"registry.example.com/mirror-ray:0.1.0"}
-    assert [each["groupName"] for each in cluster["spec"]["workerGroupSpecs"]] == ["replicators", "spark"]
+    assert {_container(group)["image"] for group in _groups(cluster)} == {"registry.example.com/mirror-ray:0.1.0"}
+    assert [group["groupName"] for group in cluster["spec"]["workerGroupSpecs"]] == ["replicators", "spark"]
 
 
 def test_without_the_head_nobody_may_drain_it_with_it_they_may(applied: dict[tuple[str, str], Manifest]) -> None:
     """The base keeps the head where it is; with the head's state in Redis, its budget is gone."""
-    assert [each["metadata"]["name"] for each in read(KUBERNETES / "base/disruption-budget.yaml")] == [
+    assert [manifest["metadata"]["name"] for manifest in read(KUBERNETES / "base/disruption-budget.yaml")] == [
         "mirror-ray-head"
     ]
     assert ("PodDisruptionBudget", "mirror-ray-head") not in applied
@@ -153,7 +153,9 @@ def test_the_job_uses_that_cluster_and_a_command_that_there_is(cluster: Manifest
     program, command, *arguments = shlex.split(job["spec"]["entrypoint"])
     assert program == "mirror-ray"
     context = typer.main.get_command(app).commands[command].make_context(command, arguments)  # type: ignore[attr-defined]
-    mounts = {each["name"]: each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
+    mounts = {
+        entry["name"]: entry["mountPath"] for entry in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]
+    }
     [generated] = yaml.safe_load((_EXAMPLE / "kustomization.yaml").read_text())["configMapGenerator"]
     assert str(context.params["config"]) == f"{mounts['configuration']}/{generated['files'][0]}"
     assert context.params["detach"] is True
@@ -164,17 +166,17 @@ def test_the_gateway_is_where_all_look_for_it(cluster: Manifest) -> None:
     assert _port(cluster, "gateway") == GATEWAY_PORT
     [service] = read(KUBERNETES / "base/service.yaml")
     assert service["spec"]["ports"] == [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": "gateway"}]
-    ports = {each["name"] for group in _groups(cluster) for each in _container(group)["ports"]}
+    ports = {entry["name"] for group in _groups(cluster) for entry in _container(group)["ports"]}
     [policy] = read(KUBERNETES / "base/network-policy.yaml")
     assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule.get("ports", [])} <= ports
     monitors = read(KUBERNETES / "components/monitoring/pod-monitors.yaml")
     # By TLS, as the example's configuration has it, under the service's name, by the certificate that the head mounts.
-    endpoints = [each for monitor in monitors for each in monitor["spec"]["podMetricsEndpoints"]]
-    [scraped] = [each for each in endpoints if each["port"] == "gateway"]
+    endpoints = [endpoint for monitor in monitors for endpoint in monitor["spec"]["podMetricsEndpoints"]]
+    [scraped] = [endpoint for endpoint in endpoints if endpoint["port"] == "gateway"]
     assert scraped["scheme"] == "https"
     assert scraped["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.mirror-ray.svc"
     volumes = cluster["spec"]["headGroupSpec"]["template"]["spec"]["volumes"]
-    secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
+    secrets = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
     assert scraped["tlsConfig"]["ca"]["secret"]["name"] in secrets
     for endpoint in endpoints:
         assert endpoint["port"] in ports
@@ -184,7 +186,7 @@ def test_the_gateway_is_where_all_look_for_it(cluster: Manifest) -> None:
 def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
     """Every selector names the cluster by the label that KubeRay gives its pods."""
     label = {"ray.io/cluster": cluster["metadata"]["name"]}
-    for manifest in (each for path in _FILES for each in read(path)):
+    for manifest in (manifest for path in _FILES for manifest in read(path)):
         spec = manifest["spec"]
         match manifest["kind"]:
             case "NetworkPolicy":
@@ -197,7 +199,7 @@ def test_all_select_pods_of_that_cluster(cluster: Manifest) -> None:
 
 def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) -> None:
     """Its secrets are where the pods mount them, its gateway is reachable, its bounds are within the autoscaler's."""
-    mounted = {each["mountPath"] for each in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
+    mounted = {entry["mountPath"] for entry in _container(cluster["spec"]["headGroupSpec"])["volumeMounts"]}
     kept = ("credentials/east-password", "credentials/west-password", "gateway/alice")
     authority = CertificateAuthority(tmp_path / "authority")
     pair = authority.keystore("gateway", "PEM").read_text()
@@ -206,7 +208,7 @@ def test_the_examples_configuration_is_one(cluster: Manifest, tmp_path: Path) ->
         **{f"tls/{name}-ca.crt": authority.certificate_path.read_text() for name in ("east", "west")},
         **{f"gateway-tls/tls.{name}": pair for name in ("crt", "key")},
     }
-    assert {f"{_SECRETS}/{each.partition('/')[0]}" for each in files} <= mounted
+    assert {f"{_SECRETS}/{file.partition('/')[0]}" for file in files} <= mounted
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)

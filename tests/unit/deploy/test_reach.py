@@ -84,7 +84,7 @@ def applied() -> list[Manifest]:
 @pytest.fixture
 def policies(applied: list[Manifest]) -> list[Manifest]:
     """Its network policies."""
-    return [each for each in applied if each["kind"] == "NetworkPolicy"]
+    return [manifest for manifest in applied if manifest["kind"] == "NetworkPolicy"]
 
 
 def _let_through(policies: list[Manifest], ways: list[tuple[Place, Place, int]]) -> list[tuple[Place, Place, int]]:
@@ -95,7 +95,7 @@ def test_what_is_needed_is_let_through(policies: list[Manifest]) -> None:
     """Ray's pods to each other, KubeRay, Prometheus, an ingress controller; to brokers, Redis, Kubernetes, DNS."""
     assert _let_through(policies, _LET_THROUGH) == _LET_THROUGH
     assert all(
-        lets_through(policies, each, _DNS, 53, protocol) for each in (_HEAD, _WORKER) for protocol in ("UDP", "TCP")
+        lets_through(policies, pod, _DNS, 53, protocol) for pod in (_HEAD, _WORKER) for protocol in ("UDP", "TCP")
     )
 
 
@@ -112,12 +112,13 @@ def test_what_runs_in_a_pod_gets_nowhere_else(policies: list[Manifest]) -> None:
 def test_the_base_alone_lets_nobody_out(policies: list[Manifest]) -> None:
     """Brokers are named by who deploys."""
     base = [
-        {**each, "metadata": {**each["metadata"], "namespace": _NAMESPACE}} for each in kustomize(KUBERNETES / "base")
+        {**manifest, "metadata": {**manifest["metadata"], "namespace": _NAMESPACE}}
+        for manifest in kustomize(KUBERNETES / "base")
     ]
-    alone = [each for each in base if each["kind"] == "NetworkPolicy"]
+    alone = [manifest for manifest in base if manifest["kind"] == "NetworkPolicy"]
     assert len(alone) < len(policies)
     outside = (_BROKER, _FAR_BROKER, _REDIS, _KUBERNETES, _INTERNET)
-    assert _let_through(alone, [(each, target, 9093) for each in (_HEAD, _WORKER) for target in outside]) == []
+    assert _let_through(alone, [(pod, target, 9093) for pod in (_HEAD, _WORKER) for target in outside]) == []
 
 
 def test_each_rule_is_needed(policies: list[Manifest]) -> None:
@@ -133,5 +134,5 @@ def test_each_rule_is_needed(policies: list[Manifest]) -> None:
 
 def test_the_ports_are_the_heads(applied: list[Manifest]) -> None:
     """Policies name them; else they would let in nobody."""
-    [cluster] = [each for each in applied if each["kind"] == "RayCluster"]
-    assert {each["name"]: each["containerPort"] for each in pods(cluster)["head"]["containers"][0]["ports"]} == _PORTS
+    [cluster] = [manifest for manifest in applied if manifest["kind"] == "RayCluster"]
+    assert {port["name"]: port["containerPort"] for port in pods(cluster)["head"]["containers"][0]["ports"]} == _PORTS

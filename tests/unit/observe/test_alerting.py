@@ -84,7 +84,7 @@ def _facts(flow: FlowStatus = _FLOW, **changed: Any) -> AlertFacts:
 
 
 def _kinds(facts: AlertFacts) -> list[str]:
-    return [each.kind for each in judge(facts, _LIMITS)]
+    return [problem.kind for problem in judge(facts, _LIMITS)]
 
 
 def test_all_is_well() -> None:
@@ -126,7 +126,7 @@ def test_critical_ones_come_first() -> None:
     facts = _facts(
         replace(_FLOW, lag_seconds=301.0), partitions={"A->B": [_partition(0, "refused", "records of others")]}
     )
-    assert [each.severity for each in judge(facts, _LIMITS)] == ["critical", "warning"]
+    assert [problem.severity for problem in judge(facts, _LIMITS)] == ["critical", "warning"]
 
 
 def test_partitions_that_stand_still_for_one_reason_are_one_problem() -> None:
@@ -184,16 +184,16 @@ def test_there_is_an_end_to_them(reasons: list[str]) -> None:
     stopped = [_partition(number, "stopped", reason) for number, reason in enumerate(reasons)]
     problems = judge(_facts(partitions={"A->B": stopped}), _LIMITS)
     assert len(problems) <= MOST_PROBLEMS
-    assert all(len(each.text) <= 400 and "\n" not in each.text for each in problems)
+    assert all(len(problem.text) <= 400 and "\n" not in problem.text for problem in problems)
 
 
 @given(st.floats(300.5, 1e6), st.floats(300.5, 1e6))
 def test_texts_do_not_move_with_the_figures(first_s: float, second_s: float) -> None:
     """They are labels: another text is another series, and another alert."""
-    one, other = (judge(_facts(replace(_FLOW, lag_seconds=each)), _LIMITS) for each in (first_s, second_s))
+    one, other = (judge(_facts(replace(_FLOW, lag_seconds=seconds)), _LIMITS) for seconds in (first_s, second_s))
     assert one == other
 
 
 def test_durations_read_well() -> None:
     """In the unit that people would say."""
-    assert [duration(each) for each in (0.5, 30, 90, 300, 7200)] == ["0.5 s", "30 s", "90 s", "5 min", "2 h"]
+    assert [duration(seconds) for seconds in (0.5, 30, 90, 300, 7200)] == ["0.5 s", "30 s", "90 s", "5 min", "2 h"]

@@ -61,7 +61,7 @@ def facts(
 def verdicts(of: AclFacts, *, synced: bool = True) -> list[tuple[Acl | None, Acl | None, AclVerdict]]:
     """Of ``orders``."""
     found = compare_acls(of, "orders", "A.orders", synced=synced)
-    return [(each.source, each.remote, each.verdict) for each in found]
+    return [(pair.source, pair.remote, pair.verdict) for pair in found]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_groups_and_topics_that_do_not_exist_yet() -> None:
     """They belong to no topic that can be shown."""
     group, later = acl("READ", "app", resource="GROUP"), acl("READ", "later")
     found = compare_other_acls(facts([group, later, acl()], [group], rules=_ALL), _TOPICS.values(), synced=True)
-    assert [(each.expected, each.verdict) for each in found] == [
+    assert [(pair.expected, pair.verdict) for pair in found] == [
         (group, "same"),
         (acl("READ", "A.later"), "missing"),
     ]
@@ -155,15 +155,13 @@ def test_what_counts_is_what_acl_sync_would_change(
     of = facts(source, target, given_before, rules, mapped)
     remotes = {topic: mapped.get(topic, remote) for topic, remote in _TOPICS.items()}
     by_topic = {topic: compare_acls(of, topic, remote, synced=True) for topic, remote in remotes.items()}
-    shown = [each for pairs in by_topic.values() for each in pairs]
+    shown = [pair for pairs in by_topic.values() for pair in pairs]
     shown += compare_other_acls(of, remotes.values(), synced=True)
-    counted = [each for each in shown if each.drift is not None]
-    assert {each.expected for each in counted if each.verdict == "missing"} == set(of.changes.create)
-    assert {each.remote for each in counted if each.verdict == "stale"} == set(of.changes.delete)
+    counted = [pair for pair in shown if pair.drift is not None]
+    assert {pair.expected for pair in counted if pair.verdict == "missing"} == set(of.changes.create)
+    assert {pair.remote for pair in counted if pair.verdict == "stale"} == set(of.changes.delete)
     for topic, pairs in by_topic.items():
-        held = {each for each in source if each.resource == "TOPIC" and each.covers(topic)}
-        assert {each.source for each in pairs if each.source is not None} == held
+        held = {acl for acl in source if acl.resource == "TOPIC" and acl.covers(topic)}
+        assert {pair.source for pair in pairs if pair.source is not None} == held
     alone = of.changes_on(["A.orders"])
-    assert {each for each in of.changes.create if each.resource == "TOPIC" and each.covers("A.orders")} == {
-        *alone.create
-    }
+    assert {acl for acl in of.changes.create if acl.resource == "TOPIC" and acl.covers("A.orders")} == {*alone.create}

@@ -163,10 +163,10 @@ _RULES = st.builds(AclRules, patterns=st.booleans(), groups=st.booleans(), revoc
 
 def may(principal: str, operation: str, topic: str, acls: Iterable[Acl]) -> bool:
     """What Kafka's authorizer says: a denial wins, ALL is every operation, and READ and WRITE bring DESCRIBE."""
-    found = [each for each in acls if each.resource == "TOPIC" and each.principal == principal and each.covers(topic)]
-    denied = any(each.permission == "DENY" and each.operation in (operation, "ALL") for each in found)
+    found = [acl for acl in acls if acl.resource == "TOPIC" and acl.principal == principal and acl.covers(topic)]
+    denied = any(item.permission == "DENY" and item.operation in (operation, "ALL") for item in found)
     implied = {operation, "ALL", *(("READ", "WRITE") if operation == "DESCRIBE" else ())}
-    return not denied and any(each.permission == "ALLOW" and each.operation in implied for each in found)
+    return not denied and any(item.permission == "ALLOW" and item.operation in implied for item in found)
 
 
 @given(source=st.sets(_ACLS, max_size=6), rules=_RULES, merged=st.booleans(), renamed=st.booleans())

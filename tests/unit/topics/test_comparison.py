@@ -58,7 +58,7 @@ def compared(
 
 def verdicts(comparison: TopicComparison) -> dict[str, ConfigVerdict]:
     """By key."""
-    return {each.key: each.verdict for each in comparison.configs}
+    return {config.key: config.verdict for config in comparison.configs}
 
 
 def test_a_faithful_copy_is_equal() -> None:

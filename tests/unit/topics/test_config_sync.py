@@ -35,7 +35,7 @@ def altered(source: Configs, remote: Configs, **policies: ConfigPolicy) -> dict[
     """Key to what the remote topic had and gets."""
     by_key = {key.replace("_", "."): policy for key, policy in policies.items()}
     rules = ConfigPropertyFilter(TopicSettings().config_properties_exclude, policies=by_key)
-    return {each.key: (each.before, each.after) for each in config_changes(source, remote, rules)}
+    return {change.key: (change.before, change.after) for change in config_changes(source, remote, rules)}
 
 
 def test_what_is_set_on_the_source_is_set() -> None:
@@ -58,7 +58,7 @@ def test_what_the_source_leaves_at_its_default_is_taken_away() -> None:
 def test_defaults_of_the_source_are_set_where_they_are_used() -> None:
     """``use.defaults.from = source``; the default exclusions hold all the same."""
     changes = config_changes(configs(), configs(), filtered("source"))
-    assert {each.key: each.after for each in changes} == {
+    assert {change.key: change.after for change in changes} == {
         key: value for key, value in _DEFAULTS.items() if key != "min.insync.replicas"
     }
 

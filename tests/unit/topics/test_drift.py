@@ -55,13 +55,13 @@ def test_partitions_are_added_and_never_taken_away() -> None:
     """Too many are for people to see to."""
     fewer, more = drift(side("orders", 3), side("A.orders", 2)), drift(side("orders", 2), side("A.orders", 3))
     assert fewer.remedies.extend == {"A.orders": 3}
-    assert [each.kind for each in more.findings] == ["partitions"]
+    assert [finding.kind for finding in more.findings] == ["partitions"]
     assert not more.remedies
 
 
 def test_replicas_are_too_few() -> None:
     """By what is configured, or MM2's default as far as there are brokers."""
-    assert [each.kind for each in drift(side("orders"), side("A.orders", factor=1)).findings] == ["replication"]
+    assert [finding.kind for finding in drift(side("orders"), side("A.orders", factor=1)).findings] == ["replication"]
     alone = replace(_EXPECTED, brokers=1)
     assert not drift(side("orders"), side("A.orders", factor=1), alone).findings
     three = replace(_EXPECTED, replication_factor=3)
@@ -73,20 +73,22 @@ def test_configs_are_altered_by_the_rules_of_config_sync() -> None:
     source, remote = side("orders", retention_ms="5", min_insync_replicas="2"), side("A.orders", retention_ms="6")
     remote = replace(remote, configs={**(remote.configs or {}), "min.insync.replicas": ConfigValue(value="1")})
     found = drift(source, remote)
-    assert [(each.what, each.expected, each.found) for each in found.findings] == [("retention.ms", "5", "6")]
-    assert [each.after for each in found.remedies.alter["A.orders"]] == ["5"]
+    assert [(finding.what, finding.expected, finding.found) for finding in found.findings] == [
+        ("retention.ms", "5", "6")
+    ]
+    assert [change.after for change in found.remedies.alter["A.orders"]] == ["5"]
     assert not drift(source, remote, replace(_EXPECTED, shared={"A.orders"})).findings
 
 
 def test_extra_topics_and_other_names_are_for_people() -> None:
     """Nothing is deleted or renamed."""
     extra = drift(None, side("A.orders"))
-    assert ([each.kind for each in extra.findings], bool(extra.remedies)) == (["extra"], False)
+    assert ([finding.kind for finding in extra.findings], bool(extra.remedies)) == (["extra"], False)
     renamed = ComparedTopic(
         topic="orders", remote_topic="A.orders", source=side("orders"), remote=None, copied_into="A-orders"
     )
     findings, remedies = find_drift([renamed], _EXPECTED)
-    assert [(each.kind, each.found) for each in findings] == [("name", "A-orders")]
+    assert [(finding.kind, finding.found) for finding in findings] == [("name", "A-orders")]
     assert not remedies
 
 
@@ -112,8 +114,8 @@ def test_acls_and_kinds_that_are_left_out() -> None:
     gone = replace(acl, principal="User:bob")
     findings = found.findings + find_acl_drift(AclChanges(create=(acl,), delete=(gone,)), found.remedies)
     every = Drift(findings=findings, remedies=found.remedies)
-    assert [each.kind for each in every.findings] == ["partitions", "config", "acl", "acl"]
+    assert [finding.kind for finding in every.findings] == ["partitions", "config", "acl", "acl"]
     assert every.remedies.acls == [acl]
     left = every.without({"acl", "partitions"})
-    assert [each.kind for each in left.findings] == ["config"]
+    assert [finding.kind for finding in left.findings] == ["config"]
     assert (left.remedies.extend, left.remedies.acls, list(left.remedies.alter)) == ({}, [], ["A.orders"])

@@ -60,5 +60,5 @@ def test_only_what_changes_begins_anew(heartbeat: HeartbeatService, made: list[_
     heartbeat.configure(settings(flow(heartbeats={"emit_interval_s": 5.0}), flow("A->C"), flow("B->A")))
     assert into_b.closed.wait(5.0)
     assert not into_c.closed.is_set()
-    assert [each.said.rpartition(" ")[2] for each in made] == ["B", "C", "B", "A"]
+    assert [emitter.said.rpartition(" ")[2] for emitter in made] == ["B", "C", "B", "A"]
     assert heartbeat.ages_s() == {"A->B": None, "A->C": None, "B->A": None}

@@ -87,9 +87,11 @@ def test_rights_to_keep_acls_in_step_are_optional() -> None:
     """Everything is copied without them."""
     keeping = replace(FLOW, acls=True)
     rights = flow_rights(keeping, {}, {}, frozenset({"DESCRIBE"}), frozenset())
-    assert [(each.cluster, each.missing) for each in rights if each.optional] == [
+    assert [(right.cluster, right.missing) for right in rights if right.optional] == [
         ("A", ("kafka-cluster: DESCRIBE",)),
         ("B", ("kafka-cluster: ALTER",)),
     ]
-    assert not SystemPlan(clusters=(), flows=(), rights=tuple(each for each in rights if each.optional)).missing_rights
-    assert not [each for each in flow_rights(FLOW, {}, {}, None) if each.optional]
+    assert not SystemPlan(
+        clusters=(), flows=(), rights=tuple(right for right in rights if right.optional)
+    ).missing_rights
+    assert not [right for right in flow_rights(FLOW, {}, {}, None) if right.optional]
