@@ -1,7 +1,7 @@
-"""The fetchers and senders of a flow, and which copies each has: one fetcher and two senders for each broker.
+"""The fetchers and senders of a flow, and which partitions each has: one fetcher and two senders for each broker.
 
-A broker handles one connection's requests one after another, and unpacks every compressed batch to check it. With one
-sender a single one of its threads does that, and everything else waits for it.
+A broker handles one connection's requests one after another, and decompresses every batch to check it. With one sender
+a single one of its threads would do that, and everything else would wait for it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.sender import Sender
 
-#: More would make small requests smaller: each holds one batch of each of its own partitions.
+#: Senders of a broker. More would make small requests smaller: each holds one batch of its own partitions.
 _LANES = 2
 
 
 class BrokerLoops:
-    """Makes a fetcher or a sender when the first copy needs the broker; they last until ``close``."""
+    """Makes a fetcher or a sender when the first partition needs the broker; they last until ``close``."""
 
     def __init__(self, new_fetcher: Callable[[int], Fetcher], new_sender: Callable[[int, int], Sender]) -> None:
         self._new_fetcher, self._new_sender = new_fetcher, new_sender
@@ -31,10 +31,10 @@ class BrokerLoops:
         self._sending: dict[PartitionReplication, Sender] = {}
 
     def attach(self, copy: PartitionReplication, reader: int, writer: int) -> None:
-        """Fetch the copy from broker ``reader``, and send what it has to ``writer``.
+        """Fetch a partition from broker ``reader``, and send what it has to broker ``writer``.
 
-        One that sends already goes on sending where it does: it must not change brokers with batches in flight, and a
-        refusal will tell it to.
+        One that has a sender already keeps it: it must not change brokers with batches in flight, and is refused by a
+        broker that is not its leader any more.
         """
         if copy not in self._sending:
             lane = (writer, lane_of(copy.assignment.target))
@@ -48,50 +48,50 @@ class BrokerLoops:
         self._fetching[copy].add(copy)
 
     def detach(self, copy: PartitionReplication) -> None:
-        """Neither fetch nor send it any more; answers under way still come."""
+        """Neither fetch nor send a partition any more; answers under way still come."""
         self.stop_fetching(copy)
         sender = self._sending.pop(copy, None)
         if sender is not None:
             sender.remove(copy)
 
     def stop_fetching(self, copy: PartitionReplication) -> None:
-        """Fetch it no more; what it has still goes out."""
+        """Fetch a partition no more; what it has is still sent."""
         fetcher = self._fetching.pop(copy, None)
         if fetcher is not None:
             fetcher.remove(copy)
 
     def fetches(self, copy: PartitionReplication) -> bool:
-        """Whether a fetcher has it."""
+        """Whether a fetcher has the partition."""
         return copy in self._fetching
 
     def sends(self, copy: PartitionReplication) -> bool:
-        """Whether a sender has it."""
+        """Whether a sender has the partition."""
         return copy in self._sending
 
     def schedule(self, copy: PartitionReplication) -> None:
-        """It has something to send."""
+        """Have a partition's sender send what is ready."""
         sender = self._sending.get(copy)
         if sender is not None:
             sender.schedule(copy)
 
     def touch(self, copy: PartitionReplication) -> None:
-        """Whether and from where it is to be fetched has changed."""
+        """Have a partition's fetcher look again whether and from where it is to be fetched."""
         fetcher = self._fetching.get(copy)
         if fetcher is not None:
             fetcher.touch(copy)
 
     def room_made(self) -> None:
-        """More may be fetched."""
+        """Have fetchers look again at what waits for memory."""
         for fetcher in self._fetchers.values():
             fetcher.room_made()
 
     def limits_changed(self) -> None:
-        """Whoever waits for a limit may not have to any more."""
+        """Have fetchers look again at what waits for a limit."""
         for fetcher in self._fetchers.values():
             fetcher.limits_changed()
 
     def wake_senders(self) -> None:
-        """More may be sent."""
+        """Have senders look again at what waits for a lease."""
         for sender in self._senders.values():
             sender.wake()
 
@@ -102,5 +102,5 @@ class BrokerLoops:
 
 
 def lane_of(target: TopicPartition) -> int:
-    """Which of a broker's senders has a remote partition: always the same, whoever copies into it."""
+    """Return which of a broker's senders has a remote partition: always the same, whoever copies into it."""
     return (zlib.crc32(target.topic.encode()) + target.partition) % _LANES

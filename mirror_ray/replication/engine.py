@@ -21,20 +21,20 @@ from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import QuotaShare, ThrottledTime
 from mirror_ray.replication.flow import FlowReplication
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics_publisher import now_ms
 
 _EVENTS_KEPT = 1000
 _DRAIN_POLL_S = 0.005
 _RECONFIGURE_DRAIN_S = 10.0
-#: Batches wait by the ten thousand and make no cycles: a look for those at each seven hundred new objects, Python's
-#: default, is a seventh of the processor time of small batches.
+#: Ten thousands of batches are in memory and make no cycles: searching for cycles at each seven hundred new objects,
+#: Python's default, takes a seventh of the processor time of small batches.
 _COLLECT_AFTER_OBJECTS = 50_000
 
 
 class ReplicationEngine:
-    """Copies what it is assigned, until it is told otherwise, whether or not a coordinator listens.
+    """Replicates what it is assigned until that is released, with or without a coordinator.
 
     Not thread-safe: every call is made on the event loop that ``start`` ran on.
     """
@@ -43,7 +43,7 @@ class ReplicationEngine:
         self._settings = settings
         self._replicator, self._node = replicator, node
         self._flows: dict[FlowName, FlowReplication] = {}
-        #: They outlive the flows' copiers.
+        #: They outlive the flows' data paths.
         self._latencies: dict[FlowName, LatencyCounter] = {}
         self._changed: set[PartitionReplication] = set()
         self._events: deque[tuple[int, str, str]] = deque(maxlen=_EVENTS_KEPT)
@@ -51,16 +51,16 @@ class ReplicationEngine:
         self._process = psutil.Process()
         self._records = self._bytes = 0
         self._counted: dict[PartitionReplication, tuple[int, int]] = {}
-        self._allowances: dict[FlowName, QuotaShare] = {}
-        #: Of flows that were begun anew since.
-        self._held: dict[FlowName, ThrottledTime] = {}
+        self._shares: dict[FlowName, QuotaShare] = {}
+        #: Of data paths that were replaced since.
+        self._throttled: dict[FlowName, ThrottledTime] = {}
 
     async def start(self) -> None:
-        """Be ready for assignments: from now on this process is a replicator's."""
+        """Prepare this process for assignments."""
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
     async def configure(self, settings: MirrorSettings) -> None:
-        """Work by other settings from now on; only flows whose data path changed are drained and begun anew."""
+        """Use other settings from now on; only flows whose data path they change are drained and started again."""
         changed = [name for name in self._flows if data_path(self._settings, name) != data_path(settings, name)]
         self._settings = settings
         for name in changed:
@@ -72,21 +72,21 @@ class ReplicationEngine:
                 self.assign([replace(copy.assignment, anchor=copy.acknowledged) for copy in copies])
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
-        """Begin to copy. A partition that is assigned already starts over with the new epoch."""
+        """Begin to replicate. A partition that is assigned already starts over with the new epoch."""
         for assignment in assignments:
             before = self._find(assignment.partition)
             if before is not None:
                 self._forget(before)
                 held, given = before.assignment.epoch, assignment.epoch
-                self._tell_given_up(assignment, f"it was handed out with epoch {given}, ours is {held}")
+                self._report_given_up(assignment, f"it was handed out with epoch {given}, ours is {held}")
             if not self._flow(assignment.partition.flow).assign(assignment):
-                self._give_up(assignment, "a newer assignment of it was seen before this one came")
+                self._give_up(assignment, "a newer assignment of it was read before this one came")
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> list[PartitionReport]:
-        """Stop copying ``partitions``, waiting up to ``deadline_s`` for what is on its way to be acknowledged.
+        """Stop replicating ``partitions``, after at most ``deadline_s`` for what is on its way to be acknowledged.
 
-        Returns their last reports. What was not acknowledged in time is safe all the same: whoever copies on reads the
-        target's end first.
+        Returns their last reports. What was not acknowledged in time is safe all the same: whoever gets the partition
+        next reads the target's log end first.
         """
         copies = [copy for copy in map(self._find, partitions) if copy is not None]
         for copy in copies:
@@ -94,24 +94,24 @@ class ReplicationEngine:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
                 await self._drained(copies)
-        settled = {copy for copy in copies if copy.settled and copy.place.known and copy.state == "copying"}
+        complete = {copy for copy in copies if copy.complete}
         for name in {copy.assignment.partition.flow for copy in copies} & self._flows.keys():
-            await self._flows[name].tell([copy for copy in copies if copy.assignment.partition.flow == name])
+            await self._flows[name].flush([copy for copy in copies if copy.assignment.partition.flow == name])
         for copy in copies:
             # It may have been assigned anew while it was drained.
             if self._find(copy.assignment.partition) is copy:
                 self._forget(copy)
         await self._close_backfills()
-        return [replace(copy.report(), settled=copy in settled) for copy in copies]
+        return [replace(copy.report(), settled=copy in complete) for copy in copies]
 
     def allow(self, allowances: Sequence[QuotaShare]) -> None:
         """Keep to these limits from now on; flows that are not named have none."""
-        self._allowances = {each.flow: each for each in allowances}
+        self._shares = {share.flow: share for share in allowances}
         for name, flow in self._flows.items():
-            flow.follow(self._allowances.get(name))
+            flow.limit(self._shares.get(name))
 
     def report(self, full: bool = False) -> ReplicatorReport:
-        """The process's state, with the partitions that changed since the last report, or all of them."""
+        """Describe the process, with the partitions that changed since the last report, or all of them."""
         changed = [copy for flow in self._flows.values() for copy in flow.copies] if full else list(self._changed)
         self._changed.clear()
         for copy in changed:
@@ -135,7 +135,7 @@ class ReplicationEngine:
             given_up=given_up,
             events=events,
             latencies=tuple((name, counter.so_far()) for name, counter in self._latencies.items()),
-            held=tuple((name, self._held_so_far(name)) for name in self._flows),
+            held=tuple((name, self._throttled_so_far(name)) for name in self._flows),
         )
 
     async def stop(self, deadline_s: float) -> None:
@@ -145,26 +145,26 @@ class ReplicationEngine:
         await asyncio.gather(*map(self._close, list(self._flows)))
 
     async def _close_backfills(self) -> None:
-        """A backfill of which nothing is left here may be over: its connections go, and so does its share of memory."""
+        """Close backfills that have no partition here any more, with their connections and their share of memory."""
         over = [name for name, flow in self._flows.items() if name.backfill and not list(flow.copies)]
         await asyncio.gather(*map(self._close, over))
 
     async def _close(self, name: FlowName) -> None:
-        self._held[name] = self._held_so_far(name)
+        self._throttled[name] = self._throttled_so_far(name)
         await self._flows.pop(name).close()
 
-    def _held_so_far(self, name: FlowName) -> ThrottledTime:
-        return self._held.get(name, ThrottledTime()) + self._flows[name].pacer.held
+    def _throttled_so_far(self, name: FlowName) -> ThrottledTime:
+        return self._throttled.get(name, ThrottledTime()) + self._flows[name].throttle.held
 
     def _budget(self, name: FlowName) -> BufferBudget:
-        """A share for each flow: one whose target is slow must not take the others' room. A backfill has half."""
+        """Return a flow's share of memory: a slow target must not take the others' share. A backfill has half of one."""
         shares = sum(flow.enabled for flow in self._settings.flows) * (2 if name.backfill else 1)
         return BufferBudget(self._settings.replicator_buffer_bytes // shares)
 
     @staticmethod
     async def _drained(copies: Sequence[PartitionReplication]) -> None:
         for copy in copies:
-            # Looked at every few milliseconds: an event for each would cost the passing path more than this does.
+            # Polled every few milliseconds: an event for each batch would cost the data path more.
             while not copy.drained:  # noqa: ASYNC110
                 await asyncio.sleep(_DRAIN_POLL_S)
 
@@ -175,19 +175,19 @@ class ReplicationEngine:
         self._changed.discard(copy)
 
     def _outdated(self, copy: PartitionReplication, why: str) -> None:
-        """Nothing is drained: whoever has the partition now reads the target's end first."""
+        """Give up a partition without draining: whoever has it now reads the target's log end first."""
         self._forget(copy)
         self._give_up(copy.assignment, why)
 
     def _give_up(self, assignment: Assignment, why: str) -> None:
         self._given_up.append((assignment.partition, assignment.epoch))
-        self._tell_given_up(assignment, why)
+        self._report_given_up(assignment, why)
 
-    def _tell_given_up(self, assignment: Assignment, why: str) -> None:
+    def _report_given_up(self, assignment: Assignment, why: str) -> None:
         self._event("warning", f"{assignment.partition} given up: {why}")
 
     def _count(self, copy: PartitionReplication) -> None:
-        """Add to the process's totals what the copy did since it was last counted."""
+        """Add to the process's totals what a partition did since it was last counted."""
         records, size = self._counted.get(copy, (0, 0))
         self._records += copy.progress.records - records
         self._bytes += copy.progress.bytes - size
@@ -214,7 +214,7 @@ class ReplicationEngine:
                 on_outdated=self._outdated,
                 on_event=self._event,
             )
-            self._flows[name].follow(self._allowances.get(name))
+            self._flows[name].limit(self._shares.get(name))
         return self._flows[name]
 
     def _event(self, level: str, text: str) -> None:

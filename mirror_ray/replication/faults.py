@@ -1,25 +1,48 @@
-"""The troubles that a copier finds, in words: what is wrong, where, and what it means. Pure."""
+"""The faults that a replicator finds, described: what is wrong, where, and what it means."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
+from mirror_ray.replication.partition_states import OVER_BY, Recovery
 
 
-class ReplicationFault(MirrorError):  # noqa: N818 - it carries the trouble, which has a name of its own
-    """Copying can't go on without a decision about ``trouble``."""
+class ReplicationFault(MirrorError):  # noqa: N818 - it carries the fault, and is named after it
+    """Copying can't go on without a decision about ``fault``.
 
-    def __init__(self, trouble: PartitionFault) -> None:
-        super().__init__(trouble)
-        self.trouble = trouble
+    ``until_committed``: only a batch that the target takes shows that it is over.
+    """
+
+    def __init__(self, fault: PartitionFault, *, until_committed: bool = False) -> None:
+        super().__init__(fault)
+        self.fault = fault
+        self.until_committed = until_committed
 
     def __str__(self) -> str:
-        return self.trouble.text
+        return self.fault.text
+
+
+@dataclass(frozen=True, slots=True)
+class StopCause:
+    """Why a partition is shown as stopped, until one of ``over_by`` is seen: another attempt alone is no recovery."""
+
+    text: str
+    fault: PartitionFault | None
+    over_by: frozenset[Recovery]
+
+    @staticmethod
+    def of(error: Exception, partition: object) -> StopCause:
+        """Describe the error that stopped a partition."""
+        if isinstance(error, ReplicationFault):
+            over_by = frozenset({Recovery.COMMITTED}) if error.until_committed else OVER_BY[error.fault.kind]
+            return StopCause(error.fault.text, error.fault, over_by)
+        text = str(error) if isinstance(error, MirrorError) else f"{partition}: {error!r}"
+        return StopCause(text, None, OVER_BY[None])
 
 
 def truncated(remote: TopicPartition, acknowledged: OffsetPair, end: int) -> PartitionFault:
@@ -37,7 +60,7 @@ def truncated(remote: TopicPartition, acknowledged: OffsetPair, end: int) -> Par
 
 
 def lost_its_end(assignment: Assignment, acknowledged: OffsetPair, agrees_to: int) -> PartitionFault:
-    """A topic that others write to has lost its end, and grown again; whether records of ours went with it, is open."""
+    """A shared topic lost its end and grew again; whether records of ours were lost with it is not known."""
     target = acknowledged.target_offset
     text = (
         f"remote topic {assignment.target} is another log from offset {agrees_to} on, but records up to {target} were "
@@ -47,7 +70,7 @@ def lost_its_end(assignment: Assignment, acknowledged: OffsetPair, agrees_to: in
 
 
 def lost_ours(assignment: Assignment, acknowledged: OffsetPair, lost: int, newest_end: int) -> PartitionFault:
-    """Of a topic that others write to, the newest record of ours is another one than the last acknowledged."""
+    """The newest record of ours in a shared topic is older than the last acknowledged one."""
     text = (
         f"remote topic {assignment.target} has lost {lost} records of source partition "
         f"{assignment.partition.source} that were acknowledged before offset {acknowledged.target_offset}, as by an "
@@ -57,7 +80,7 @@ def lost_ours(assignment: Assignment, acknowledged: OffsetPair, lost: int, newes
 
 
 def contradicted(assignment: Assignment, anchor: OffsetPair) -> PartitionFault:
-    """What the target's broker remembers of our producer does not fit what its log holds of it."""
+    """The broker's state of our producer contradicts the log."""
     text = (
         f"remote topic {assignment.target}: its log says that sequence {anchor.next_sequence} is next of producer "
         f"{assignment.producer_id}, and its broker refuses that again and again (OUT_OF_ORDER_SEQUENCE_NUMBER)"
@@ -84,14 +107,14 @@ def foreign(assignment: Assignment, first: int, end: int, who: str) -> Partition
 
 
 def copy_lost(anchor: OffsetPair, text: str) -> PartitionFault:
-    """What the target holds and what the source says can't be brought together behind ``anchor``."""
+    """The target's records behind ``anchor`` do not fit the source's."""
     return PartitionFault(
         kind="copy_lost", text=text, source_from=anchor.source_offset, target_from=anchor.target_offset
     )
 
 
 def unknown_place(assignment: Assignment, anchor: OffsetPair, why: str) -> PartitionFault:
-    """How far the copy had come behind ``anchor`` can't be told."""
+    """The position behind ``anchor`` can't be determined."""
     text = (
         f"remote topic {assignment.target}: where its copy had come to can't be told: {why}, behind source offset "
         f"{anchor.source_offset}"
@@ -100,7 +123,7 @@ def unknown_place(assignment: Assignment, anchor: OffsetPair, why: str) -> Parti
 
 
 def source_removed(source: TopicPartition, position: int, resume: OffsetPair) -> PartitionFault:
-    """The source begins behind the position, where ``resume`` says."""
+    """The source begins behind ``position``, at the source offset of ``resume``."""
     start = resume.source_offset
     text = (
         f"source partition {source} begins at {start}: records from {position} on were removed, by retention or by "
@@ -110,7 +133,7 @@ def source_removed(source: TopicPartition, position: int, resume: OffsetPair) ->
 
 
 def source_truncated(source: TopicPartition, position: int, resume: OffsetPair) -> PartitionFault:
-    """The source's log is another one, from where ``resume`` says on, than the one that was copied."""
+    """From the source offset of ``resume`` on, the source's log is not the one that was copied."""
     end = resume.source_offset
     text = (
         f"source partition {source} is another log from offset {end} on, but records up to {position} were copied: it "
@@ -120,18 +143,18 @@ def source_truncated(source: TopicPartition, position: int, resume: OffsetPair) 
 
 
 def recreated(side: str, topic: str, found: TopicId, assigned: TopicId) -> PartitionFault:
-    """``side`` ("source" or "remote") topic is another one of the same name."""
+    """The topic on ``side`` ("source" or "remote") was deleted and created again."""
     text = f"{side} topic {topic} was deleted and is another one now (topic id {found}, before {assigned})"
     return PartitionFault(kind="source_recreated" if side == "source" else "target_recreated", text=text)
 
 
 def target_missing(remote: TopicPartition, error: str) -> PartitionFault:
-    """The remote topic is gone."""
+    """The remote topic does not exist."""
     return PartitionFault(kind="target_missing", text=f"remote topic {remote} is not there: {error}; was it deleted?")
 
 
 def not_recognised(assignment: Assignment, anchor: OffsetPair, *, transformed: bool) -> PartitionFault:
-    """What the source has behind ``anchor`` is not what was copied from there."""
+    """The source's records behind ``anchor`` are not those that were copied."""
     why = "the source holds none of the records that were copied last"
     if transformed:
         why = (
@@ -142,7 +165,7 @@ def not_recognised(assignment: Assignment, anchor: OffsetPair, *, transformed: b
 
 
 def transform_failed(source: TopicPartition, offset: int, why: str) -> PartitionFault:
-    """A transform does not tell what becomes of the record at ``offset`` of the source."""
+    """A transform failed on the record at ``offset`` of the source."""
     text = (
         f"a transform failed on the record at offset {offset} of source partition {source}: {why}; correct it, or set "
         "transform.errors"

@@ -1,6 +1,6 @@
 """The source side of a flow's data path: one loop for each source broker, one fetch session, one connection.
 
-The next request goes out before the last answer is processed, so that the broker reads while we rewrite.
+The next request goes out before the last answer is processed, so that the broker reads while batches are rewritten.
 """
 
 from __future__ import annotations
@@ -8,47 +8,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, OFFSET_OUT_OF_RANGE, PASSING, error_info
-from mirror_ray.kafka.metadata import topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.read_committed import CommittedOnly
-from mirror_ray.replication.backoff import backoff_s
+from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.fetch_session import FetchSession
+from mirror_ray.replication.fetch_interest import FetchInterest
 from mirror_ray.replication.fetch_size import FetchSize
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_events import PartitionEvents
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.supervision import supervise
 from mirror_ray.replication.throttle import FetchThrottle
 
 log = logging.getLogger(__name__)
 
-#: Errors that say: not here, or not now.
+#: Errors that mean: not here, or not now.
 _MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
-#: Wait of a request while a partition is left out for lack of room: it should come back soon.
-_HELD_BACK_WAIT_MS = 5
-#: An answer may stay in memory for the sake of this part of it.
+#: How long a request waits while a partition is left out for lack of memory: it should come back soon.
+_WITHOUT_MEMORY_WAIT_MS = 5
+#: An answer may stay in memory because of a part of it that is not smaller than this fraction.
 _SMALL_PART = 8
-#: So much is sent through transforms at a time: some ten milliseconds for what mirror-ray brings along.
-_PIECE_BYTES = 64 << 10
+#: So much is sent through transforms at a time: some ten milliseconds for the transforms that mirror-ray provides.
+_CHUNK_BYTES = 64 << 10
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
-#: Failed attempts after which the partitions of a broker say so in their status.
+#: Failed attempts after which the status of a broker's partitions shows why.
 _ATTEMPTS_UNNOTICED = 4
 
 
 def detached(records: memoryview, answer_bytes: int) -> memoryview:
-    """The records, copied where they are a small part of the answer: one that waits long must not keep all of it."""
+    """Copy records that are a small part of their answer: if they wait for long they must not keep all of it."""
     return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
 
 
-def pieces(batches: Sequence[RecordBatch], size_bytes: int) -> Iterator[Sequence[RecordBatch]]:
-    """The batches in order, each time so many that they are together that large; none: one piece without any."""
+def chunks(batches: Sequence[RecordBatch], size_bytes: int) -> Iterator[Sequence[RecordBatch]]:
+    """Yield the batches in order, as many at a time as reach that size; without batches one empty chunk."""
     first = size = 0
     for number, batch in enumerate(batches, start=1):
         size += batch.size_bytes
@@ -66,17 +67,14 @@ class FetchedBatches:
     copy: PartitionReplication
     batches: list[RecordBatch]
     aborted: list[tuple[int, int]]
-    #: Fetch and process offset of the copy since: with others it has been elsewhere, and these are not for it any more.
-    at: tuple[int, int]
+    #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
+    offsets: tuple[int, int]
 
 
 class Fetcher:
-    """Fetches for the partitions that were ``add``-ed, from one broker, until ``close``.
+    """Fetches partitions that were ``add``-ed from one broker, until ``close``.
 
     No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most.
-    ``on_ready(copy)`` is called when a partition got something to send or its position moved,
-    ``on_stopped(copy, error)`` when it must not go on, ``on_again(copy, reason)`` when the target's end must be read
-    anew, ``on_moved(copy, broker_id)`` when it is to be read elsewhere (-1: ask for its leader).
     """
 
     def __init__(
@@ -88,11 +86,8 @@ class Fetcher:
         *,
         purpose: str,
         receive_buffer_bytes: int,
-        pacer: FetchThrottle,
-        on_ready: Callable[[PartitionReplication], None],
-        on_stopped: Callable[[PartitionReplication, Exception], None],
-        on_again: Callable[[PartitionReplication, str], None],
-        on_moved: Callable[[PartitionReplication, int], None],
+        throttle: FetchThrottle,
+        events: PartitionEvents,
     ) -> None:
         self.broker_id = broker_id
         self._cluster = cluster
@@ -100,57 +95,38 @@ class Fetcher:
         self._budget = budget
         self._purpose = purpose
         self._receive_buffer_bytes = receive_buffer_bytes
-        self._pacer = pacer
-        self._on_ready, self._on_stopped = on_ready, on_stopped
-        self._on_again, self._on_moved = on_again, on_moved
-        self._by_id = True
-        self._attempts = 0
-        self._copies: dict[fetch.PartitionKey, PartitionReplication] = {}
-        self._keys: dict[PartitionReplication, fetch.PartitionKey] = {}
-        self._touched: set[PartitionReplication] = set()
-        self._held: set[PartitionReplication] = set()
-        #: Those whose topic's limit is used up, and when the first of them may go on.
-        self._paced: set[PartitionReplication] = set()
-        self._paced_until_s = 0.0
-        #: Of those in the session, the ones that have more to bring, as far as is known.
-        self._behind: set[PartitionReplication] = set()
-        self._session: FetchSession[fetch.PartitionKey, fetch.FetchPosition] = FetchSession()
+        self._throttle = throttle
+        self._events = events
+        self._interest = FetchInterest(throttle)
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LAST_BACKOFF_S)
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch {purpose} from broker {broker_id}")
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._interest)
 
     def add(self, copy: PartitionReplication) -> None:
-        """Take part in fetching, from the copy's fetch offset on."""
-        self._adopt(copy)
-        self.touch(copy)
+        """Take part in fetching, from the partition's fetch offset on."""
+        self._interest.add(copy)
+        self._wake.set()
 
     def remove(self, copy: PartitionReplication) -> None:
-        """Leave the copy out. What is under way for it is ignored."""
-        key = self._keys.pop(copy, None)
-        if key is not None:
-            self._copies.pop(key, None)
-            self._session.forget(key)
-        for among in (self._touched, self._held, self._paced, self._behind):
-            among.discard(copy)
+        """Leave the partition out, and drop what is under way for it."""
+        self._interest.remove(copy)
 
     def touch(self, copy: PartitionReplication) -> None:
-        """The copy's wish to be fetched may have changed."""
-        if copy in self._keys:
-            self._touched.add(copy)
+        """Look again whether and from where the partition is to be fetched."""
+        if self._interest.touch(copy):
             self._wake.set()
 
     def room_made(self) -> None:
-        """Acknowledgements freed memory: look again at what was held back."""
-        for copy in [copy for copy in self._held if copy.wants_fetch]:
-            self.touch(copy)
-        if not self._budget.exhausted:
+        """Acknowledgements freed memory: look again at what was left out."""
+        if self._interest.memory_freed() or not self._budget.exhausted:
             self._wake.set()
 
     def limits_changed(self) -> None:
-        """Whoever waits for a limit may not have to any more."""
-        self._paced_until_s = 0.0
+        """Look again at what waits for a limit."""
+        self._interest.limits_changed()
         self._wake.set()
 
     async def close(self) -> None:
@@ -158,71 +134,49 @@ class Fetcher:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def _adopt(self, copy: PartitionReplication) -> None:
-        partition = copy.assignment.partition
-        topic = topic_id_bytes(copy.assignment.source_topic_id) if self._by_id else partition.topic.encode()
-        key = fetch.PartitionKey(topic, partition.partition)
-        self._keys[copy] = key
-        self._copies[key] = copy
-
     async def _run(self) -> None:
-        while True:
-            try:
-                while not self._keys:
-                    self._wake.clear()
-                    await self._wake.wait()
-                connection = await self._cluster.connect(
-                    self.broker_id, self._purpose, receive_buffer_bytes=self._receive_buffer_bytes
-                )
-                version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
-                self._begin(version)
-                await self._exchange(connection, version)
-            except Exception as error:
-                self._attempts += 1
-                unforeseen = not isinstance(error, OSError | MirrorError)
-                log.info("fetch %s from broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
-                self._trouble(str(error))
-                await asyncio.sleep(backoff_s(self._attempts, _FIRST_BACKOFF_S, _LAST_BACKOFF_S))
+        what = f"fetch {self._purpose} from broker {self.broker_id}"
+        await supervise(self._connect_and_fetch, what, self._backoff, self._failed)
 
-    def _begin(self, version: int) -> None:
-        by_id = version >= fetch.FIRST_TOPIC_ID_VERSION
-        if by_id != self._by_id:
-            self._by_id = by_id
-            copies, self._copies, self._keys = list(self._keys), {}, {}
-            self._session = FetchSession()
-            for copy in copies:
-                self._adopt(copy)
-        self._session.restart()
-        self._touched.update(self._keys)
+    async def _connect_and_fetch(self) -> None:
+        while not self._interest:
+            self._wake.clear()
+            await self._wake.wait()
+        connection = await self._cluster.connect(
+            self.broker_id, self._purpose, receive_buffer_bytes=self._receive_buffer_bytes
+        )
+        version = connection.best_version(fetch.API_KEY, fetch.LOWEST_VERSION, fetch.HIGHEST_VERSION)
+        self._interest.restart(by_id=version >= fetch.FIRST_TOPIC_ID_VERSION)
+        await self._exchange(connection, version)
 
-    def _trouble(self, text: str) -> None:
-        """A broker that does not answer may have lost its partitions to another one: have their leaders looked up."""
-        if self._attempts >= _ATTEMPTS_UNNOTICED:
-            for copy in self._keys:
-                copy.reason = f"source broker {self.broker_id}: {text}"
-                self._on_ready(copy)
-        for copy in list(self._keys):
-            self._on_moved(copy, -1)
+    def _failed(self, error: Exception) -> None:
+        """Have the leaders looked up: a broker that does not answer may have lost its partitions to another one."""
+        if self._backoff.failures >= _ATTEMPTS_UNNOTICED:
+            for copy in self._interest.copies:
+                self._events.waiting(copy, f"source broker {self.broker_id}: {error}")
+        for copy in list(self._interest.copies):
+            self._events.leader_moved(copy, -1)
 
     async def _exchange(self, connection: Connection, version: int) -> None:
         """Request and process until the connection fails."""
         loop = asyncio.get_running_loop()
         size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
+        interest, session = self._interest, self._interest.session
         arrived: list[FetchedBatches] = []
         while True:
-            self._apply_touched(loop.time())
-            limit_s = self._pacer.wait_s(loop.time()) if self._pacer.on else 0.0
-            if len(self._session) == 0 or self._budget.exhausted or limit_s > 0:
+            interest.update_session(loop.time())
+            limit_s = self._throttle.wait_s(loop.time()) if self._throttle.on else 0.0
+            if len(session) == 0 or self._budget.exhausted or limit_s > 0:
                 if not arrived:
                     await self._rest(limit_s)
                 await self._process(arrived)
                 arrived = []
                 continue
-            session, wanted, forgotten = self._session.next_request()
+            epoch, wanted, forgotten = session.next_request()
             extra_bytes = size.extra_bytes(self._budget.free_bytes)
             limits = self._limits(size, extra_bytes)
-            paced = self._partition_limits(wanted)
-            body = fetch.encode_fetch(version, limits, session, wanted, forgotten, limits=paced)
+            by_partition = interest.partition_limits(wanted)
+            body = fetch.encode_fetch(version, limits, epoch, wanted, forgotten, limits=by_partition)
             asked_s = loop.time()
             self._budget.reserved_bytes += extra_bytes
             try:
@@ -234,98 +188,55 @@ class Fetcher:
             response = fetch.decode_fetch(version, answer)
             size.answered(loop.time() - asked_s, full=_is_full(response, len(answer), limits))
             if response.error_code in FETCH_SESSION_ERRORS:
-                self._session.restart()
+                session.restart()
                 arrived = []
                 continue
             if response.error_code:
                 raise OSError(f"Fetch answered {error_info(response.error_code).name}")
-            self._session.answered(response.session_id)
+            session.answered(response.session_id)
             arrived = self._receive(response.partitions, len(answer))
-            self._attempts = 0
+            self._backoff.succeeded()
             if response.throttle_ms:
                 # Before anything else can happen to the partitions: what arrived belongs to where they are now.
                 await self._process(arrived)
                 arrived = []
-                self._pacer.throttled_by_source(response.throttle_ms / 1000, loop.time())
+                self._throttle.throttled_by_source(response.throttle_ms / 1000, loop.time())
                 await asyncio.sleep(response.throttle_ms / 1000)
 
     async def _rest(self, limit_s: float) -> None:
-        """Until something wakes us, or a limit lets somebody go on; ``limit_s``: nobody may before."""
+        """Wait to be woken, or until a limit lets a partition go on; ``limit_s``: no partition may before."""
         self._wake.clear()
-        now_s = asyncio.get_running_loop().time()
-        if self._paced:
-            limit_s = max(limit_s, self._paced_until_s - now_s)
+        throttled_s = self._interest.throttled_s(asyncio.get_running_loop().time())
+        if throttled_s is not None:
+            limit_s = max(limit_s, throttled_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s if limit_s > 0 else None):
                 await self._wake.wait()
 
-    def _partition_limits(self, wanted: Iterable[fetch.PartitionKey]) -> dict[fetch.PartitionKey, int]:
-        if not self._pacer.by_topic:
-            return {}
-        found = ((key, self._pacer.partition_bytes(self._copies[key].source.topic)) for key in wanted)
-        return {key: size for key, size in found if size is not None}
-
     def _limits(self, size: FetchSize, extra_bytes: int) -> fetch.FetchParameters:
-        usual = self._parameters
-        hurried = self._held or self._session.unfinished
-        wait_ms = min(_HELD_BACK_WAIT_MS, usual.max_wait_ms) if hurried else usual.max_wait_ms
-        if self._paced:
-            wait_ms = min(wait_ms, self._paced_ms())
+        usual, interest = self._parameters, self._interest
+        wait_ms = usual.max_wait_ms
+        if interest.waits_for_memory or interest.session.unfinished:
+            wait_ms = min(_WITHOUT_MEMORY_WAIT_MS, wait_ms)
+        throttled_s = interest.throttled_s(asyncio.get_running_loop().time())
+        if throttled_s is not None:
+            wait_ms = min(wait_ms, max(1, round(throttled_s * 1000)))
         max_bytes = usual.max_bytes + extra_bytes
-        allowed = self._pacer.answer_bytes()
-        if allowed is not None:
-            max_bytes = min(max_bytes, allowed)
+        allowed_bytes = self._throttle.answer_bytes()
+        if allowed_bytes is not None:
+            max_bytes = min(max_bytes, allowed_bytes)
         return replace(
             usual,
             max_wait_ms=wait_ms,
             max_bytes=max_bytes,
-            max_partition_bytes=size.partition_bytes(max_bytes, len(self._behind)),
+            max_partition_bytes=size.partition_bytes(max_bytes, interest.partitions_behind),
         )
-
-    def _paced_ms(self) -> int:
-        """For how long those whose limit is used up have to wait yet."""
-        return max(1, round((self._paced_until_s - asyncio.get_running_loop().time()) * 1000))
-
-    def _apply_touched(self, now_s: float) -> None:
-        if self._paced and now_s >= self._paced_until_s:
-            self._touched |= self._paced
-            self._paced.clear()
-        for copy in self._touched:
-            key = self._keys[copy]
-            if copy.wants_fetch and self._has_to_wait(copy, now_s):
-                self._held.discard(copy)
-                self._session.forget(key)
-                continue
-            if copy.wants_fetch:
-                self._held.discard(copy)
-                self._session.want(key, _position(copy))
-                if copy.behind:
-                    self._behind.add(copy)
-                else:
-                    self._behind.discard(copy)
-                continue
-            self._session.forget(key)
-            self._behind.discard(copy)
-            if copy.fetchable and not copy.fetched_all:
-                self._held.add(copy)
-            else:
-                self._held.discard(copy)
-        self._touched.clear()
-
-    def _has_to_wait(self, copy: PartitionReplication, now_s: float) -> bool:
-        """Whether its topic's limit is used up."""
-        wait_s = self._pacer.topic_wait_s(copy.source.topic, now_s) if self._pacer.by_topic else 0.0
-        if wait_s > 0:
-            until_s = now_s + wait_s
-            self._paced_until_s = min(self._paced_until_s, until_s) if self._paced else until_s
-            self._paced.add(copy)
-        return wait_s > 0
 
     def _receive(self, partitions: list[fetch.FetchedPartition], answer_bytes: int) -> list[FetchedBatches]:
         arrived: list[FetchedBatches] = []
         for fetched in partitions:
-            copy = self._copies.get(fetched.key)
-            if copy is None or not copy.fetchable or self._session.position(fetched.key) != _position(copy):
+            copy = self._interest.copy(fetched.key)
+            if copy is None or not copy.state.fetches or not self._interest.is_asked_for(copy, fetched.key):
                 continue
             if fetched.error_code:
                 self._refused(copy, fetched)
@@ -334,44 +245,46 @@ class Fetcher:
                 self._diverged(copy, fetched.diverging_from)
                 continue
             if fetched.preferred_read_replica >= 0:
-                self._on_moved(copy, fetched.preferred_read_replica)
+                self._events.leader_moved(copy, fetched.preferred_read_replica)
                 continue
-            self._touched.add(copy)
+            self._interest.touch(copy)
             stable = fetched.last_stable_offset if copy.read_committed else -1
-            copy.saw(stable if stable >= 0 else fetched.high_watermark, fetched.high_watermark)
+            copy.source_answered(stable if stable >= 0 else fetched.high_watermark, fetched.high_watermark)
             try:
                 records = detached(fetched.records, answer_bytes)
                 batches = copy.received(records)
-                if self._pacer.on:
-                    self._take(copy, batches)
-                arrived.append(FetchedBatches(copy, batches, fetched.aborted, (copy.fetch_offset, copy.process_offset)))
+                if self._throttle.on:
+                    self._count(copy, batches)
+                offsets = (copy.fetch_offset, copy.process_offset)
+                arrived.append(FetchedBatches(copy, batches, fetched.aborted, offsets))
             except CorruptBatchError as error:
-                self._obstructed(copy, error)
+                self._block(copy, error)
+                self._events.fetched(copy)
         return arrived
 
-    def _take(self, copy: PartitionReplication, batches: Sequence[RecordBatch]) -> None:
-        """Only whole batches count: the part of one that ends an answer is read again with the next."""
+    def _count(self, copy: PartitionReplication, batches: Sequence[RecordBatch]) -> None:
+        """Count whole batches towards the limits: the part of one at an answer's end is read again with the next."""
         size_bytes = sum(batch.size_bytes for batch in batches)
-        self._pacer.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
+        self._throttle.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
 
     async def _process(self, arrived: list[FetchedBatches]) -> None:
-        """At once what is passed on; only then what goes through transforms, for that is waited for now and then."""
+        """Process first what is passed on; what goes through transforms takes longer."""
         for item in arrived:
-            if item.copy.transforms is None and item.copy.fetchable:
+            if item.copy.transforms is None and item.copy.state.fetches:
                 self._process_some(item.copy, item.batches, item.aborted)
         for item in arrived:
             if item.copy.transforms is not None:
-                await self._process_slowly(item)
+                await self._transform(item)
 
-    async def _process_slowly(self, item: FetchedBatches) -> None:
-        """Piece by piece, with a turn for everybody else in between."""
+    async def _transform(self, item: FetchedBatches) -> None:
+        """Process in chunks, with a turn for the other tasks in between."""
         copy = item.copy
         select = CommittedOnly(item.aborted if copy.read_committed else ())
-        for batches in pieces(item.batches, _PIECE_BYTES):
-            if not copy.fetchable or (copy.fetch_offset, copy.process_offset) != item.at:
+        for batches in chunks(item.batches, _CHUNK_BYTES):
+            if not copy.state.fetches or (copy.fetch_offset, copy.process_offset) != item.offsets:
                 return
             self._process_some(copy, batches, select)
-            item.at = copy.fetch_offset, copy.process_offset
+            item.offsets = copy.fetch_offset, copy.process_offset
             await asyncio.sleep(0)
 
     def _process_some(
@@ -383,46 +296,37 @@ class Fetcher:
         try:
             copy.process(batches, aborted)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
-            self._obstructed(copy, error)
-        if copy.state == "establishing":
-            self._on_again(copy, f"source partition {copy.assignment.partition.source} was cleaned meanwhile")
-        elif not copy.fetchable:
-            self.touch(copy)
-        self._on_ready(copy)
+            self._block(copy, error)
+        if copy.state.reads_target and not copy.state.stopped:
+            self._events.interrupted(copy, f"source partition {copy.source} was cleaned meanwhile")
+        self._events.fetched(copy)
 
-    def _obstructed(self, copy: PartitionReplication, error: Exception) -> None:
-        """The copy can go on to this point and no further."""
+    def _block(self, copy: PartitionReplication, error: Exception) -> None:
+        """Let the partition go on to this point and no further."""
         if not isinstance(error, MirrorError):
             log.error("%s", copy.assignment.partition, exc_info=error)
-        copy.obstacle = error
-        self.touch(copy)
+        copy.block(error)
         if copy.drained:
-            self._on_stopped(copy, error)
+            self._events.failed(copy, error)
 
     def _diverged(self, copy: PartitionReplication, end: int) -> None:
         try:
             copy.diverged(end)
         except ReplicationFault as error:
-            self._on_stopped(copy, error)
-            return
-        self._on_again(copy, f"source partition {copy.assignment.partition.source} is another log from {end} on")
+            self._events.failed(copy, error)
+        else:
+            self._events.interrupted(copy, f"source partition {copy.source} is another log from {end} on")
 
     def _refused(self, copy: PartitionReplication, fetched: fetch.FetchedPartition) -> None:
         name = error_info(fetched.error_code).name
-        source = f"source partition {copy.assignment.partition.source}"
         if fetched.error_code == OFFSET_OUT_OF_RANGE:
-            copy.question = "out_of_range"
-            self.touch(copy)
-            self._on_ready(copy)
+            copy.out_of_range()
+            self._events.fetched(copy)
         elif name in _MOVED:
-            copy.reason = f"{source}: {name}"
-            self._on_moved(copy, -1)
+            copy.reason = f"source partition {copy.source}: {name}"
+            self._events.leader_moved(copy, -1)
         else:
-            self._on_stopped(copy, MirrorError(f"{source} can't be read: {name}"))
-
-
-def _position(copy: PartitionReplication) -> fetch.FetchPosition:
-    return fetch.FetchPosition(copy.fetch_offset, copy.fetch_epoch)
+            self._events.failed(copy, MirrorError(f"source partition {copy.source} can't be read: {name}"))
 
 
 def _is_full(response: fetch.FetchResponse, answer_bytes: int, limits: fetch.FetchParameters) -> bool:

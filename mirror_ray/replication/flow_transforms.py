@@ -1,4 +1,4 @@
-"""A flow's transforms in one replicator: handed to its copies, and the dead letter topic that some of them wait for."""
+"""A flow's transforms in one replicator, and the dead letter topic that its partitions may wait for."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import dead_letters_topic
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.supervision import log_failure
 from mirror_ray.transforms.dead_letter import dead_letter
 from mirror_ray.transforms.loading import TransformChains
 
-log = logging.getLogger(__name__)
-
-_AGAIN_S = 1.0
-#: How often it is said of one partition that records of it failed.
-_TOLD_S = 60.0
+_RETRY_S = 1.0
+#: How often the event log has it that records of one partition failed.
+_REPORT_EVERY_S = 60.0
 
 
 class FlowTransforms:
     """Runs until ``close``, without a task where the flow has no transforms.
 
-    ``on_written(copy)`` is called when a copy that waited for its dead letters can go on, ``on_waiting(copy, reason)``
-    when they can't be written now; ``on_event(level, text)`` is for the event log.
+    ``on_event(level, text)`` is for the event log.
     """
 
     def __init__(
@@ -39,12 +37,11 @@ class FlowTransforms:
         source: ClusterConnections,
         target: ClusterConnections,
         *,
-        on_written: Callable[[PartitionReplication], None],
-        on_waiting: Callable[[PartitionReplication, str], None],
+        events: PartitionEvents,
         on_event: Callable[[str, str], None],
     ) -> None:
         self._settings = settings
-        self._on_written, self._on_waiting, self._on_event = on_written, on_waiting, on_event
+        self._events, self._on_event = events, on_event
         self._source, self._target = source, target
         self._chains, self._problem = TransformChains(()), ""
         try:
@@ -54,8 +51,8 @@ class FlowTransforms:
         topic = settings.transforms.dead_letter_topic or dead_letters_topic(settings.name.source)
         self._writer = InternalTopicWriter(target, topic, cleanup_policy="delete")
         self._waiting: set[PartitionReplication] = set()
-        #: By copy, what was said of its failures and when.
-        self._told: dict[PartitionReplication, tuple[int, float]] = {}
+        #: By partition, how many failures were reported last, and when.
+        self._reported: dict[PartitionReplication, tuple[int, float]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         if settings.transforms.steps or settings.provenance.enabled:
@@ -65,7 +62,7 @@ class FlowTransforms:
         return self._source.metadata.cluster_id, self._target.metadata.cluster_id
 
     def of(self, assignment: Assignment) -> PartitionTransforms | None:
-        """What the records of a partition go through; None: nothing."""
+        """Return what the records of a partition go through; None: nothing."""
         chain = self._chains.chain(assignment.partition.topic)
         if chain is None:
             return None
@@ -73,7 +70,7 @@ class FlowTransforms:
         return PartitionTransforms(chain, source, self._settings.transforms.errors, assignment.skip)
 
     def problem(self, assignment: Assignment) -> str | None:
-        """Why the partition must not be copied here: its copy is made by other transforms than we have."""
+        """Say why the partition must not be copied here, if other transforms are loaded than it is assigned with."""
         wanted, found = assignment.transforms, self._chains.identity(assignment.partition.topic)
         if self._problem:
             return self._problem
@@ -87,20 +84,20 @@ class FlowTransforms:
         )
 
     def changed(self, copy: PartitionReplication) -> None:
-        """Something happened to a copy with transforms."""
+        """Look at a partition with transforms, after anything happened to it."""
         if copy.dead_letters is not None:
             self._waiting.add(copy)
             self._wake.set()
         transforms = copy.transforms
-        # Of a record that transforms fail on the flow itself tells, and not each of its routes.
+        # A record that transforms fail on is reported by the flow itself, not by each of its routes.
         if transforms is not None and transforms.last_failure is not None and self._settings.route is None:
             now_s = asyncio.get_running_loop().time()
-            count, told_s = self._told.get(copy, (0, -_TOLD_S))
-            if transforms.failed > count and now_s - told_s >= _TOLD_S:
-                self._told[copy] = (transforms.failed, now_s)
-                self._tell(copy, transforms)
+            count, reported_s = self._reported.get(copy, (0, -_REPORT_EVERY_S))
+            if transforms.failed > count and now_s - reported_s >= _REPORT_EVERY_S:
+                self._reported[copy] = (transforms.failed, now_s)
+                self._report(copy, transforms)
 
-    def _tell(self, copy: PartitionReplication, transforms: PartitionTransforms) -> None:
+    def _report(self, copy: PartitionReplication, transforms: PartitionTransforms) -> None:
         where = f", they are in {self._writer.topic}" if transforms.errors == "dead_letter" else ""
         failure = transforms.last_failure
         self._on_event(
@@ -110,12 +107,12 @@ class FlowTransforms:
         )
 
     def forget(self, copy: PartitionReplication) -> None:
-        """The copy ends here."""
+        """Forget a partition that is not replicated here any more."""
         self._waiting.discard(copy)
-        self._told.pop(copy, None)
+        self._reported.pop(copy, None)
 
     async def close(self) -> None:
-        """Stop."""
+        """End the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -127,12 +124,11 @@ class FlowTransforms:
             for copy in list(self._waiting):
                 try:
                     await self._write(copy)
-                except Exception as error:
-                    unforeseen = not isinstance(error, OSError | MirrorError)
-                    log.warning("flow %s: %s", self._settings.name, error, exc_info=unforeseen)
-                    self._on_waiting(copy, f"records that a transform failed on can't be set aside: {error}")
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                    log_failure(f"flow {self._settings.name}", error, logging.WARNING)
+                    self._events.waiting(copy, f"records that a transform failed on can't be set aside: {error}")
                     self._wake.set()
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(_RETRY_S)
 
     async def _write(self, copy: PartitionReplication) -> None:
         letters, transforms = copy.dead_letters, copy.transforms
@@ -141,6 +137,5 @@ class FlowTransforms:
             name = self._settings.name
             records = [dead_letter(failure, name, copy.source, now_ms) for failure in letters.failures]
             await self._writer.append_decoded(records)
-            transforms.written(letters)
+            self._events.dead_letters_written(copy, letters)
         self._waiting.discard(copy)
-        self._on_written(copy)

@@ -1,4 +1,4 @@
-"""Reading the last batch of target partitions, whose header says who wrote it."""
+"""Reading the last batch of target partitions, whose header names its producer."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LastBatches:
-    """Last batches found; for the others Kafka's error code. A partition whose log starts at its end is in neither."""
+    """The last batches, or Kafka's error codes. A partition whose log is empty is in neither."""
 
     batches: dict[TopicPartition, RecordBatch] = field(default_factory=dict)
     errors: dict[TopicPartition, int] = field(default_factory=dict)
 
 
-async def read_tails(
+async def read_last_batches(
     cluster: ClusterConnections, ids: Mapping[TopicPartition, TopicId], ends: Mapping[TopicPartition, int]
 ) -> LastBatches:
-    """The batch that holds offset ``end - 1`` of each partition.
+    """Read the batch that holds offset ``end - 1`` of each partition.
 
     A broker that can't be reached is an error of its partitions.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for partition, end in ends.items():
         by_leader.setdefault(cluster.metadata.leader(partition), {})[partition] = end
-    tails = LastBatches()
-    await asyncio.gather(*(_read(cluster, leader, ids, wanted, tails) for leader, wanted in by_leader.items()))
-    return tails
+    found = LastBatches()
+    await asyncio.gather(*(_read(cluster, leader, ids, wanted, found) for leader, wanted in by_leader.items()))
+    return found
 
 
 async def _read(
@@ -45,7 +45,7 @@ async def _read(
     leader: int,
     ids: Mapping[TopicPartition, TopicId],
     wanted: dict[TopicPartition, int],
-    tails: LastBatches,
+    found: LastBatches,
 ) -> None:
     missing = dict(wanted)
     try:
@@ -54,15 +54,15 @@ async def _read(
             offsets = {partition: end - 1 for partition, end in missing.items()}
             for partition, fetched in await fetch_at(connection, ids, offsets):
                 if fetched.error_code not in (0, OFFSET_OUT_OF_RANGE):
-                    tails.errors[partition] = fetched.error_code
+                    found.errors[partition] = fetched.error_code
                 elif len(fetched.records):
-                    # The first of them: another copier of this flow may have written behind it meanwhile.
-                    tail = iter_batches(fetched.records)[0]
-                    verify(tail)
-                    tails.batches[partition] = tail
+                    # The first of them: another replicator of this flow may have written behind it meanwhile.
+                    batch = iter_batches(fetched.records)[0]
+                    verify(batch)
+                    found.batches[partition] = batch
                 elif not fetched.error_code and fetched.log_start_offset < wanted[partition]:
                     continue
                 missing.pop(partition)
     except (OSError, TimeoutError, MirrorError) as error:
-        log.info("reading the ends of %d partitions from broker %d: %s", len(missing), leader, error)
-        tails.errors.update(dict.fromkeys(missing, NETWORK_EXCEPTION))
+        log.info("reading the last batches of %d partitions from broker %d: %s", len(missing), leader, error)
+        found.errors.update(dict.fromkeys(missing, NETWORK_EXCEPTION))

@@ -1,4 +1,4 @@
-"""Asking the leaders of many partitions at once, each leader for itself: one that hangs holds up its own alone."""
+"""Asking the leaders of many partitions at once, each by itself: one that hangs delays its own partitions alone."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.replication.partition import PartitionReplication
-
-log = logging.getLogger(__name__)
+from mirror_ray.replication.supervision import log_failure
 
 Ask = Callable[[list[PartitionReplication]], Coroutine[Any, Any, None]]
 
 
 class LeaderQueries:
-    """Runs ``ask`` for copies, those of a broker together, and none that is being asked about already.
+    """Runs ``ask`` for partitions, those of a broker together, and none that is being asked about already.
 
-    ``ask`` tells each of its copies the answer; ``on_done()`` is called after it, ``on_failed(copies, text)`` before
-    that when it raised.
+    ``ask`` hands each partition its answer; ``on_done()`` is called after it, ``on_failed(copies, text)`` before that
+    if it raised.
     """
 
     def __init__(
@@ -40,7 +38,7 @@ class LeaderQueries:
         return copy in self._asked
 
     def begin(self, copies: Iterable[PartitionReplication], leader: Callable[[PartitionReplication], int]) -> None:
-        """Ask about these copies, where ``leader`` says whose they are."""
+        """Ask about these partitions, by their ``leader``."""
         by_leader: dict[int, list[PartitionReplication]] = {}
         for copy in copies:
             if copy not in self._asked:
@@ -54,9 +52,8 @@ class LeaderQueries:
     async def _run(self, copies: list[PartitionReplication]) -> None:
         try:
             await self._ask(copies)
-        except Exception as error:
-            unforeseen = not isinstance(error, OSError | MirrorError)
-            log.warning("%s: %s", self._what, error, exc_info=unforeseen)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the partitions are asked about again
+            log_failure(self._what, error, logging.WARNING)
             self._on_failed(copies, str(error))
         finally:
             self._asked.difference_update(copies)

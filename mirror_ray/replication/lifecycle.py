@@ -1,8 +1,6 @@
-"""What becomes of a flow's partitions after whatever happens to them.
+"""What follows from the events of a flow's partitions: carries out what ``partition_states`` instructs.
 
-They go round: ``establishing`` (the target's log end is read) -> homeless (nobody fetches them yet) -> ``copying`` (a
-fetcher of the source leader and a sender of the target leader have them) -> after anything unexpected ``establishing``
-again, with backoff, or ``stopped`` and looked at again later.
+Everything unexpected leads back to the target's log end, with a backoff (``RetryTimes``).
 """
 
 from __future__ import annotations
@@ -14,198 +12,242 @@ from mirror_ray.model.names import FlowPartition
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.faults import ReplicationFault, contradicted, target_missing
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import Instruction
+from mirror_ray.replication.partition_transforms import WaitingDeadLetters
 from mirror_ray.replication.retry import RetryTimes
 from mirror_ray.replication.sender import RECORD_ERRORS, TRANSIENT
+from mirror_ray.replication.throttle import FetchThrottle
 
-#: What a broker says of a topic that was deleted, and for a moment of one that was just created.
+#: What a broker answers for a topic that was deleted, and for a moment for one that was just created.
 MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID"})
 
 
 class Lifecycle:
-    """The partitions of one flow in one replicator. ``wake()`` is called when there is something to do about one.
+    """The partitions of one flow in one replicator; the ``PartitionEvents`` of its fetchers and senders.
 
-    ``on_event(level, text)`` is for the event log.
+    ``wake()`` is called when the flow's loop has something to do; ``on_event(level, text)`` is for the event log.
 
     Attributes:
         copies: All partitions that are assigned.
-        retries: When each of them is looked at again.
-        homeless: Those that nobody fetches, and the broker that was named for them; -1: the leader.
+        retries: When each of them is tried again.
+        unplaced: Those in the state UNPLACED, with the broker that is to be fetched from; -1: the leader.
         stale_source: Whether the source's metadata is to be read again.
         stale_target: Whether the target's is.
     """
 
     def __init__(
         self,
-        workers: BrokerLoops,
+        loops: BrokerLoops,
+        throttle: FetchThrottle,
         *,
         now_s: Callable[[], float],
         wake: Callable[[], None],
         on_changed: Callable[[PartitionReplication], None],
         on_event: Callable[[str, str], None],
     ) -> None:
-        self._workers = workers
+        self._loops, self._throttle = loops, throttle
         self._now_s, self._wake = now_s, wake
         self._on_changed, self._on_event = on_changed, on_event
         self.copies: dict[FlowPartition, PartitionReplication] = {}
         self.retries: dict[PartitionReplication, RetryTimes] = {}
-        self.homeless: dict[PartitionReplication, int] = {}
+        self.unplaced: dict[PartitionReplication, int] = {}
         self.stale_source = self.stale_target = True
 
     def add(self, copy: PartitionReplication) -> None:
-        """A partition was assigned."""
+        """Take a partition that was assigned."""
         self.copies[copy.assignment.partition] = copy
         self.retries[copy] = RetryTimes()
         self._on_changed(copy)
         self._wake()
 
+    def drain(self, copy: PartitionReplication) -> None:
+        """Fetch nothing more of a partition; what is buffered is still sent."""
+        copy.drain()
+        self._carry_out(copy)
+
     def remove(self, copy: PartitionReplication) -> None:
-        """It is not assigned any more; what is in flight has an unknown outcome from here on."""
-        self._detach(copy)
-        copy.lost()
+        """Forget a partition; what became of the batches in flight is not known."""
+        copy.remove()
+        self._carry_out(copy)
         self.copies.pop(copy.assignment.partition, None)
         self.retries.pop(copy, None)
-        self._workers.room_made()
+        self._loops.room_made()
 
-    # ---- what fetchers and senders say
+    # ---- events of fetchers and senders
 
-    def ready(self, copy: PartitionReplication) -> None:
-        """Something was fetched."""
-        if copy.reason is None and self._workers.fetches(copy):
+    def fetched(self, copy: PartitionReplication) -> None:
+        """See ``PartitionEvents``."""
+        self._carry_out(copy)
+        if copy.reason is None and self._loops.fetches(copy):
             self.retries[copy].moves = 0
-        self._workers.schedule(copy)
-        if copy.asks_source:
-            self._wake()
+        self._loops.schedule(copy)
         self._on_changed(copy)
 
+    def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
+        """See ``PartitionEvents``."""
+        if broker_id < 0:
+            self.stale_source = True
+        if copy.state.fetches:
+            copy.leader_moved()
+            self._carry_out(copy)
+            self.unplaced[copy] = broker_id
+            self.retries[copy].moved(self._now_s())
+        self._wake()
+
     def acknowledged(self, copy: PartitionReplication) -> None:
-        """The target took a batch."""
+        """See ``PartitionEvents``."""
         retry = self.retries.get(copy)
         if retry is not None:
-            if copy.trouble is retry.contradiction:
-                copy.trouble = None
             retry.acknowledged()
-        if copy.obstacle is not None and copy.drained:
-            self.stop(copy, copy.obstacle)
+        if copy.blocked_by is not None and copy.drained:
+            self.failed(copy, copy.blocked_by)
         elif copy.needs_end or copy.asks_source:
             self._wake()
         self._on_changed(copy)
 
     def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
-        """An answer of the target; those behind the first refusal say nothing new."""
-        if self._workers.sends(copy):
+        """See ``PartitionEvents``. Refusals behind the first one are its consequences."""
+        if self._loops.sends(copy):
+            self._carry_out(copy)
             self.back_off(copy, error, message)
         elif copy.needs_end:
             self._wake()
 
     def lost(self, copy: PartitionReplication) -> None:
-        """The connection to the target's broker is gone."""
-        if not copy.pipeline.in_flight and not self._workers.sends(copy):
+        """See ``PartitionEvents``."""
+        if not copy.pipeline.in_flight and not self._loops.sends(copy):
             return
         copy.lost()
-        self._workers.room_made()
+        self._carry_out(copy)
+        self._loops.room_made()
         self.stale_target = True
-        if copy.state != "stopped":
-            self.again(copy, f"connection to the target broker of {copy.assignment.target} was lost")
+        if not copy.state.stopped:
+            self.interrupted(copy, f"connection to the target broker of {copy.assignment.target} was lost")
 
-    def moved(self, copy: PartitionReplication, broker_id: int) -> None:
-        """Fetch from another broker: a follower that the leader names, or (-1) wherever the leader is now."""
-        self._workers.stop_fetching(copy)
-        if broker_id < 0:
-            self.stale_source = True
-        self.homeless[copy] = broker_id
-        self.retries[copy].moved(self._now_s())
-        self._wake()
-
-    # ---- what is done about it
-
-    def back_off(self, copy: PartitionReplication, error: str, message: str | None) -> None:
-        """The target's leader refuses, by a Kafka error's name: again soon, or stopped."""
-        self.stale_target = True
-        target = copy.assignment.target
-        text = f"remote topic {target} refuses records: {error}" + (f" ({message})" if message else "")
-        if error in MISSING and self.retries[copy].fails_for_long:
-            self.stop(copy, ReplicationFault(target_missing(target, error)))
-        elif error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and self.retries[copy].contradicted(copy.acknowledged):
-            trouble = self.retries[copy].contradiction = contradicted(copy.assignment, copy.acknowledged)
-            self.stop(copy, ReplicationFault(trouble))
-        elif error in TRANSIENT or error in RECORD_ERRORS:
-            self.again(copy, text)
-        else:
-            self.stop(copy, MirrorError(text))
-
-    def stop(self, copy: PartitionReplication, error: Exception) -> None:
-        """The partition alone stops; it is looked at again later."""
+    def interrupted(self, copy: PartitionReplication, reason: str) -> None:
+        """Read the target's log end again, soon; the reason is shown once it was so too often."""
         retry = self.retries.get(copy)
         if retry is None:
             return
-        reason = str(error) if isinstance(error, MirrorError) else f"{copy.assignment.partition}: {error!r}"
-        if retry.told != reason:
-            retry.told = reason
-            kind = f"{error.trouble.kind}: " if isinstance(error, ReplicationFault) else ""
-            self._on_event("error", f"{copy.assignment.partition} stopped, tried again later: {kind}{reason}")
-        self._detach(copy)
-        copy.rewind("stopped", reason)
-        copy.trouble, copy.halted = (error.trouble, None) if isinstance(error, ReplicationFault) else (None, reason)
+        retry.failed(self._now_s())
+        copy.interrupt(reason if retry.fails_for_long else copy.reason)
+        self._carry_out(copy)
+        self._went_back(copy)
+
+    def failed(self, copy: PartitionReplication, error: Exception) -> None:
+        """Stop this partition alone; its target's log end is read again later."""
+        retry = self.retries.get(copy)
+        if retry is None:
+            return
+        copy.stop(error)
+        self._carry_out(copy)
+        if retry.reported != copy.reason:
+            retry.reported = copy.reason
+            kind = f"{error.fault.kind}: " if isinstance(error, ReplicationFault) else ""
+            self._on_event("error", f"{copy.assignment.partition} stopped, tried again later: {kind}{copy.reason}")
         retry.stopped(self._now_s())
         self.stale_source = self.stale_target = True
         self._went_back(copy)
 
-    def again(self, copy: PartitionReplication, reason: str) -> None:
-        """Something passing: read the target's end soon and go on from there."""
-        retry = self.retries.get(copy)
-        if retry is None:
-            return
-        self._detach(copy)
-        retry.failed(self._now_s())
-        copy.rewind("establishing", reason if retry.fails_for_long else copy.reason)
-        self._went_back(copy)
+    def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
+        """See ``PartitionEvents``."""
+        copy.dead_letters_written(letters)
+        self._carry_out(copy)
 
-    def unsettled(self, copy: PartitionReplication) -> None:
-        """The target's leader holds more than is committed: what of it stays, its in-sync replicas will tell."""
+    def waiting(self, copy: PartitionReplication, reason: str) -> None:
+        """Show in its status what a partition waits for."""
+        if copy.reason != reason:
+            copy.reason = reason
+            self._on_changed(copy)
+
+    def buffer_freed(self) -> None:
+        """See ``PartitionEvents``."""
+        self._loops.room_made()
+
+    def target_throttled(self, wait_s: float) -> None:
+        """See ``PartitionEvents``."""
+        self._throttle.throttled_by_target(wait_s, self._now_s())
+
+    # ---- what the flow's loop found out
+
+    def back_off(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+        """The target's leader refuses, with this Kafka error: try again soon, or stop."""
+        self.stale_target = True
+        target, retry = copy.assignment.target, self.retries[copy]
+        text = f"remote topic {target} refuses records: {error}" + (f" ({message})" if message else "")
+        if error in MISSING and retry.fails_for_long:
+            self.failed(copy, ReplicationFault(target_missing(target, error)))
+        elif error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and retry.contradicted(copy.acknowledged):
+            fault = contradicted(copy.assignment, copy.acknowledged)
+            self.failed(copy, ReplicationFault(fault, until_committed=True))
+        elif error in TRANSIENT or error in RECORD_ERRORS:
+            self.interrupted(copy, text)
+        else:
+            self.failed(copy, MirrorError(text))
+
+    def uncommitted(self, copy: PartitionReplication) -> None:
+        """The target's leader holds more than is committed: its in-sync replicas decide what of it stays."""
         retry = self.retries[copy]
         retry.not_committed(self._now_s())
-        if retry.unsettled_for_long and copy.state == "establishing":
-            self.explain(
+        if retry.uncommitted_for_long and copy.state.shown == "establishing":
+            self.waiting(
                 copy,
                 f"remote topic {copy.assignment.target}: not all that its leader holds is committed; are enough of its "
                 "replicas in sync (min.insync.replicas)?",
             )
 
     def established(self, copy: PartitionReplication) -> None:
-        """The target's end is known: somebody has to fetch."""
+        """The target's log end is known: fetcher and sender are to be found."""
         self.retries[copy].established(self._now_s())
-        copy.trouble = copy.trouble or self.retries[copy].contradiction
-        self.homeless[copy] = -1
+        self._carry_out(copy)
         self._on_changed(copy)
+
+    def place(self, copy: PartitionReplication, reader: int, writer: int) -> None:
+        """Fetch from broker ``reader``, and send to broker ``writer``."""
+        self.unplaced.pop(copy)
+        copy.placed()
+        self._loops.attach(copy, reader, writer)
 
     def leaderless(self, copy: PartitionReplication, what: str) -> None:
-        """Nobody can fetch or send it now."""
+        """Nobody can fetch or send the partition now."""
         self.stale_source = self.stale_target = True
         self.retries[copy].moved(self._now_s())
-        self.explain(copy, f"no leader is known for {what}")
+        self.waiting(copy, f"no leader is known for {what}")
 
-    def establish_again(self, copy: PartitionReplication) -> None:
-        """Nothing is wrong, but the target's end is to be read again."""
-        self._detach(copy)
-        copy.rewind("establishing", copy.reason, wrong=False)
+    def source_answered(self, copy: PartitionReplication) -> None:
+        """The source's leader answered, and copying goes on."""
+        if copy.state.reads_target:
+            self.interrupted(copy, f"source partition {copy.source} was cleaned meanwhile")
+        self._carry_out(copy)
 
-    def explain(self, copy: PartitionReplication, reason: str) -> None:
-        """Say in its status what it waits for."""
-        if copy.reason != reason:
-            copy.reason = reason
-            self._on_changed(copy)
+    def follow_shared(self, copy: PartitionReplication) -> None:
+        """Read the log end of a shared remote topic again."""
+        copy.target_grows()
+        self._carry_out(copy)
 
-    def explain_waiting(self, copies: Iterable[PartitionReplication], reason: str) -> None:
-        """Say so of those whose target's end could not be read."""
+    def waiting_for_target(self, copies: Iterable[PartitionReplication], reason: str) -> None:
+        """Show why the target's log end could not be read."""
         for copy in copies:
-            if copy.state == "establishing":
-                self.explain(copy, reason)
+            if copy.state.shown == "establishing":
+                self.waiting(copy, reason)
 
     def _went_back(self, copy: PartitionReplication) -> None:
-        self._workers.room_made()
+        self._loops.room_made()
         self._on_changed(copy)
-        self._wake()
 
-    def _detach(self, copy: PartitionReplication) -> None:
-        self._workers.detach(copy)
-        self.homeless.pop(copy, None)
+    def _carry_out(self, copy: PartitionReplication) -> None:
+        for instruction in copy.take_instructions():
+            match instruction:
+                case Instruction.DETACH:
+                    self._loops.detach(copy)
+                    self.unplaced.pop(copy, None)
+                case Instruction.STOP_FETCHING:
+                    self._loops.stop_fetching(copy)
+                    self.unplaced.pop(copy, None)
+                case Instruction.PLACE:
+                    self.unplaced[copy] = -1
+                    self._wake()
+                case Instruction.UPDATE_FETCH:
+                    self._loops.touch(copy)
+                case Instruction.READ_TARGET | Instruction.ASK_SOURCE | Instruction.DROP:
+                    self._wake()

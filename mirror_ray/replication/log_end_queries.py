@@ -1,4 +1,4 @@
-"""Looking at target and source partitions, so that their copies know where to go on."""
+"""Reading the log ends of target and source partitions, so that it is known where copying goes on."""
 
 from __future__ import annotations
 
@@ -14,97 +14,95 @@ from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
-from mirror_ray.replication.copied_records import TargetLog, scanned_from, wants_memory
-from mirror_ray.replication.last_batch import read_tails
+from mirror_ray.replication.last_batch import read_last_batches
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.recovery import TargetContents
-from mirror_ray.replication.scan import TargetScan
-from mirror_ray.replication.target_queries import ask_for_producers, ask_where_epochs_ended
+from mirror_ray.replication.target_log import TargetContents, TargetLog, TargetScan, scan_start, wants_producer_state
+from mirror_ray.replication.target_queries import query_epoch_ends, query_producers
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRefusedError:
-    """Kafka's name of the error with which a leader answered, and what was asked."""
+    """The Kafka error that a leader answered, and what it was asked."""
 
     error: str
     what: str | None = None
 
 
-class TargetUnsettledError:
-    """The leader's log end is not committed yet, or it is new and can't tell: look again soon."""
+class TargetUncommittedError:
+    """The leader's log end is not committed yet, or the leader is new and does not know: ask again soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetProbe:
-    """What ``PartitionReplication.established`` wants to know."""
+    """The arguments of ``PartitionReplication.established``."""
 
     log: TargetLog
     contents: TargetContents | None = None
 
 
-Look = TargetProbe | TargetRefusedError | TargetUnsettledError
+TargetAnswer = TargetProbe | TargetRefusedError | TargetUncommittedError
 
 
 class SourceBounds(NamedTuple):
-    """What ``PartitionReplication.source_bounds`` wants to know."""
+    """The arguments of ``PartitionReplication.source_bounds``."""
 
     start: int
     end: int
     stable_end: int
 
 
-async def look_at_targets(
+async def query_targets(
     target: ClusterConnections, copies: Sequence[PartitionReplication]
-) -> dict[PartitionReplication, Look]:
-    """The state of each copy's target partition, as far as the copy needs it; one round of requests for most."""
+) -> dict[PartitionReplication, TargetAnswer]:
+    """Read each partition's target log, as far as is needed; one round of requests for most."""
     found = await target.log_ends({copy.assignment.target for copy in copies})
-    agreed = await ask_where_epochs_ended(target, copies, found)
-    looks = {copy: _first_look(copy, found[copy.assignment.target], agreed.get(copy)) for copy in copies}
+    agreed = await query_epoch_ends(target, copies, found)
+    answers = {copy: _by_log_end(copy, found[copy.assignment.target], agreed.get(copy)) for copy in copies}
     plain = {
-        copy: look.log.end
-        for copy, look in looks.items()
-        if isinstance(look, TargetProbe) and copy.needs_tail(look.log.end) and not copy.needs_scan
+        copy: answer.log.end
+        for copy, answer in answers.items()
+        if isinstance(answer, TargetProbe) and copy.needs_last_batch(answer.log.end) and not copy.needs_scan
     }
-    tails = await read_tails(
+    last = await read_last_batches(
         target,
         {copy.assignment.target: copy.assignment.target_topic_id for copy in plain},
         {copy.assignment.target: end for copy, end in plain.items()},
     )
     for copy, end in plain.items():
         partition = copy.assignment.target
-        error = tails.errors.get(partition)
-        looks[copy] = (
+        error = last.errors.get(partition)
+        answers[copy] = (
             TargetRefusedError(error_info(error).name, "reading its last batch")
             if error is not None
-            else TargetProbe(TargetLog(end=end, epoch=found[partition].leader_epoch, tail=tails.batches.get(partition)))
+            else TargetProbe(TargetLog(end=end, epoch=found[partition].leader_epoch, tail=last.batches.get(partition)))
         )
-    thorough = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
-    closely = await asyncio.gather(*(_look_closely(target, copy, looks[copy]) for copy in thorough))
-    return await _with_memory(target, looks | dict(zip(thorough, closely, strict=True)))
+    scanned = [copy for copy in copies if copy.needs_scan or copy.wants_contents]
+    by_scan = await asyncio.gather(*(_scan(target, copy, answers[copy]) for copy in scanned))
+    return await _with_producer_state(target, answers | dict(zip(scanned, by_scan, strict=True)))
 
 
-def _first_look(copy: PartitionReplication, log: LogEnd, agreed: OffsetAnswer | None) -> Look:
+def _by_log_end(copy: PartitionReplication, log: LogEnd, agreed: OffsetAnswer | None) -> TargetAnswer:
     if log.error_code not in (0, OFFSET_NOT_AVAILABLE):
         return TargetRefusedError(error_info(log.error_code).name)
-    if log.error_code or not _is_settled(log, copy.assignment) or (agreed is not None and agreed.error_code):
-        return TargetUnsettledError()
+    if log.error_code or not _is_committed(log, copy.assignment) or (agreed is not None and agreed.error_code):
+        return TargetUncommittedError()
     agrees_to = NO_END if agreed is None else agreed.offset
     return TargetProbe(TargetLog(end=log.end_offset, epoch=log.leader_epoch, agrees_to=agrees_to))
 
 
-def _is_settled(log: LogEnd, assignment: Assignment) -> bool:
+def _is_committed(log: LogEnd, assignment: Assignment) -> bool:
     """Whether all that the leader holds is committed. A shared log may have grown between the two questions."""
     return log.end_offset == log.high_watermark or (assignment.shared and log.end_offset < log.high_watermark)
 
 
-async def _look_closely(target: ClusterConnections, copy: PartitionReplication, look: Look) -> Look:
-    """Read everything behind the anchor, or behind where the log may be another one since: who wrote it, and what."""
+async def _scan(target: ClusterConnections, copy: PartitionReplication, answer: TargetAnswer) -> TargetAnswer:
+    """Read everything behind the acknowledged pair, or behind where the log may have been cut: who wrote it, and what."""
     assignment, anchor = copy.assignment, copy.acknowledged
-    if not isinstance(look, TargetProbe):
-        return look
-    begin, end, partition = scanned_from(anchor, look.log), look.log.end, assignment.target
-    if not copy.needs_tail(end) and begin == anchor.target_offset:
-        return look
+    if not isinstance(answer, TargetProbe):
+        return answer
+    begin, end, partition = scan_start(anchor, answer.log), answer.log.end, assignment.target
+    if not copy.needs_last_batch(end) and begin == anchor.target_offset:
+        return answer
     try:
         (earliest,) = (await target.list_offsets({partition: EARLIEST}, "read_uncommitted")).values()
         if earliest.error_code:
@@ -116,49 +114,51 @@ async def _look_closely(target: ClusterConnections, copy: PartitionReplication, 
     except (OSError, TimeoutError, MirrorError) as error:
         return TargetRefusedError("NETWORK_EXCEPTION", f"reading what it holds: {error}")
     # Where nobody else writes, the last batch counts, whoever wrote it.
-    return TargetProbe(scan.told(look.log) if copy.needs_scan else look.log, scan.contents)
+    return TargetProbe(scan.describe(answer.log) if copy.needs_scan else answer.log, scan.contents)
 
 
-async def _with_memory(
-    target: ClusterConnections, looks: Mapping[PartitionReplication, Look]
-) -> dict[PartitionReplication, Look]:
-    """Where what was read does not decide: what the broker remembers of the copy's producer."""
+async def _with_producer_state(
+    target: ClusterConnections, answers: Mapping[PartitionReplication, TargetAnswer]
+) -> dict[PartitionReplication, TargetAnswer]:
+    """Add the broker's state of our producer where what was read does not decide."""
     undecided = {
-        copy: look.log
-        for copy, look in looks.items()
-        if isinstance(look, TargetProbe) and wants_memory(copy.acknowledged, look.log, copy.assignment)
+        copy: answer.log
+        for copy, answer in answers.items()
+        if isinstance(answer, TargetProbe) and wants_producer_state(copy.acknowledged, answer.log, copy.assignment)
     }
     partitions = {copy.assignment.target for copy in undecided}
     if not partitions:
-        return dict(looks)
-    known = await ask_for_producers(target, partitions)
-    # What the broker remembers may be of a log that ended otherwise a moment before, or of what is not committed.
+        return dict(answers)
+    known = await query_producers(target, partitions)
+    # The broker's state may belong to a log that ended otherwise a moment before, or to what is not committed.
     ends = await target.log_ends(partitions)
-    return dict(looks) | {
-        copy: _remembering(copy, looks[copy], log, known[copy.assignment.target], ends[copy.assignment.target])
+    return dict(answers) | {
+        copy: _by_producer_state(copy, answers[copy], log, known[copy.assignment.target], ends[copy.assignment.target])
         for copy, log in undecided.items()
         if copy.assignment.target in known
     }
 
 
-def _remembering(copy: PartitionReplication, look: Look, log: TargetLog, known: KnownProducers, now: LogEnd) -> Look:
+def _by_producer_state(
+    copy: PartitionReplication, answer: TargetAnswer, log: TargetLog, known: KnownProducers, now: LogEnd
+) -> TargetAnswer:
     if known.error_code:
         return TargetRefusedError(error_info(known.error_code).name, "asking for its producers")
-    same_leader = not now.error_code and now.leader_epoch == log.epoch and _is_settled(now, copy.assignment)
+    same_leader = not now.error_code and now.leader_epoch == log.epoch and _is_committed(now, copy.assignment)
     if not same_leader or (now.end_offset != log.end and not copy.assignment.shared):
-        return TargetUnsettledError()
+        return TargetUncommittedError()
     last = known.last_sequences.get(copy.assignment.producer_id)
     following = None if last is None else (last + 1) % SEQUENCE_MODULUS
-    contents = look.contents if isinstance(look, TargetProbe) else None
-    # The end stays the one that was read up to: what has come since is looked for from there.
+    contents = answer.contents if isinstance(answer, TargetProbe) else None
+    # The end stays the one that was read up to: what has been appended since is searched for from there.
     return TargetProbe(replace(log, remembered=following), contents)
 
 
-async def look_at_sources(
+async def query_sources(
     source: ClusterConnections, copies: Sequence[PartitionReplication], isolation_level: IsolationLevel
 ) -> dict[PartitionReplication, SourceBounds | str]:
-    """Where each copy's source begins and ends, once that is committed; else why that can't be said."""
-    partitions = [copy.assignment.partition.source for copy in copies]
+    """Read where each partition's source begins and ends, once that is committed; else why it is not known."""
+    partitions = [copy.source for copy in copies]
     starts = await source.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted")
     ends = await source.log_ends(partitions)
     stable = await source.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level)

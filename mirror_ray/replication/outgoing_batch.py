@@ -1,70 +1,122 @@
-"""What a partition's copy holds in memory, and the account of it. Pure."""
+"""The batches that the target gets of a source batch, each with what its acknowledgement will mean."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
+from mirror_ray.records.decode import reaching_into
+from mirror_ray.records.repack import RepackedBatch, compress_batch, pack, repack
+from mirror_ray.replication import faults
+from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.replication.partition_transforms import PartitionTransforms
+
+_RELEASED = memoryview(b"")
 
 
 @dataclass(slots=True)
 class OutgoingBatch:
-    """A batch that is ready for the target, and what its acknowledgement will mean."""
+    """A batch on its way to the target, from the fetch to its acknowledgement.
 
-    view: memoryview
-    target_offset: int
-    sequence: int
-    count: int
-    #: Source offset of its first record, or of a hole before it.
+    ``batch`` is complete but for base offset, producer and sequence, which ``rewrite`` sets.
+    """
+
+    batch: RecordBatch
+    #: Source offset of its first record.
     source_first: int
-    #: Source position once it is acknowledged; holes that follow it on the source move it on.
+    #: Source position once it is acknowledged; offset gaps that follow it on the source move it on.
     source_next: int
-    #: Its records as runs without a hole on the source: (first offset, number of records).
+    #: Its records as runs without an offset gap on the source: (first offset, number of records).
     runs: tuple[tuple[int, int], ...]
-    #: The source's leader epoch at that position.
+    #: The source's leader epoch at ``source_next``.
     source_epoch: int
-    max_timestamp: int
-    size_bytes: int
-    #: The codec's number, and bytes that it would have without one, where that is known.
-    codec: int = 0
-    unpacked_bytes: int = 0
+    #: Set when it is queued.
+    target_offset: int = -1
+    sequence: int = -1
+    #: Bytes that it would have without compression, where that is known.
+    uncompressed_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of records, and of offsets that it takes on the target."""
+        return self.batch.count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on the wire, also after ``release``."""
+        return self.batch.length + LOG_OVERHEAD_BYTES
+
+    @property
+    def codec(self) -> int:
+        """The codec's number."""
+        return self.batch.attributes & CODEC_MASK
 
     @property
     def next_sequence(self) -> int:
-        """Of the batch behind it."""
-        return (self.sequence + self.count) % SEQUENCE_MODULUS
+        """Sequence of the batch behind it."""
+        return (self.sequence + self.batch.count) % SEQUENCE_MODULUS
+
+    def release(self) -> None:
+        """Let go of its bytes."""
+        self.batch = self.batch._replace(view=_RELEASED)
 
 
-@dataclass(slots=True)
-class BufferBudget:
-    """Bytes fetched and not yet taken by the target, over all partitions of a flow in one replicator."""
+def outgoing_batches(
+    batch: RecordBatch, position: int, assignment: Assignment, transforms: PartitionTransforms | None, *, singly: bool
+) -> Sequence[OutgoingBatch]:
+    """Make the target's batches of the records from ``position`` on: the batch as it is, or repacked where it must be.
 
-    limit_bytes: int
-    used_bytes: int = 0
-    #: For answers under way that may be larger than usual.
-    reserved_bytes: int = 0
+    Args:
+        batch: Of the source, verified.
+        position: Source offset; records before it are left out.
+        assignment: Says what the target takes, and which records are skipped.
+        transforms: What the records go through, if anything.
+        singly: Whether each record is to be a batch of its own.
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing more should be fetched for now."""
-        return self.used_bytes >= self.limit_bytes
+    Returns:
+        The batches in order; none where nothing is left of it.
 
-    @property
-    def free_bytes(self) -> int:
-        """What is neither used nor reserved; below 0 where answers brought more than there was room for."""
-        return self.limit_bytes - self.used_bytes - self.reserved_bytes
+    Raises:
+        ReplicationFault: A single record is larger than the target takes, or a transform failed.
+        DeadLettersWaitError: Records that transforms failed on have to be written to the dead letter topic first.
+    """
+    codec = assignment.compress_with
+    try:
+        if transforms is not None:
+            repacked = pack(
+                transforms.take(batch, position),
+                batch,
+                max_batch_bytes=assignment.max_message_bytes,
+                codec=codec if batch.codec == "none" else None,
+                singly=singly,
+            )
+            return _of(repacked, batch)
+        if codec is not None and batch.magic == 2 and batch.codec == "none":
+            batch = compress_batch(batch, codec)
+        leave_out = reaching_into(batch, position, assignment.skip) if assignment.skip else ()
+        if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
+            first = batch.base_offset
+            runs = ((first, batch.count),)
+            return (OutgoingBatch(batch, first, batch.next_offset, runs, batch.partition_leader_epoch),)
+        repacked = repack(
+            batch,
+            from_offset=position,
+            max_batch_bytes=assignment.max_message_bytes,
+            leave_out=leave_out,
+            singly=singly,
+        )
+    except RecordTooLargeError as error:
+        refused = faults.record_refused(assignment.partition.source, error.offset, str(error))
+        raise ReplicationFault(refused) from error
+    return _of(repacked, batch)
 
 
-@dataclass(slots=True)
-class CopyProgress:
-    """What was copied by this replicator since it got the partition."""
-
-    records: int = 0
-    bytes: int = 0
-    last_timestamp_ms: int = -1
-
-    def add(self, done: OutgoingBatch) -> None:
-        """Count an acknowledged batch."""
-        self.records += done.count
-        self.bytes += done.size_bytes
-        self.last_timestamp_ms = max(self.last_timestamp_ms, done.max_timestamp)
+def _of(repacked: Sequence[RepackedBatch], batch: RecordBatch) -> list[OutgoingBatch]:
+    epoch = batch.partition_leader_epoch
+    return [
+        OutgoingBatch(part.batch, part.source_first, part.next_source_offset, part.runs, epoch) for part in repacked
+    ]

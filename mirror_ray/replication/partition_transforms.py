@@ -1,4 +1,4 @@
-"""One partition's transforms: what they make of its records, and what becomes of those that they fail on. Pure."""
+"""One partition's transforms: what they make of its records, and what becomes of those that they fail on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ErrorPolicy = Literal["stop", "skip", "dead_letter"]
 
 
 class WaitingDeadLetters(NamedTuple):
-    """Records to be written to the dead letter topic before the copy goes on."""
+    """Records to be written to the dead letter topic before more is fetched."""
 
     failures: list[TransformFailure]
     #: All that failed before this source offset are among them, or were written before.
@@ -35,12 +35,12 @@ class DeadLettersWaitError(Exception):
 
 @dataclass(slots=True)
 class PartitionTransforms:
-    """The state of one copy."""
+    """The transforms of one partition, and which of their failures were written."""
 
     chain: TransformChain
     source: TopicPartition
     errors: ErrorPolicy = "stop"
-    #: Source offsets, the end not included, whose records are left out: no transform sees them.
+    #: Ranges of source offsets, the end not included, whose records are left out: no transform gets them.
     skip: Sequence[tuple[int, int]] = ()
     #: Nothing is fetched before these are written.
     waiting: WaitingDeadLetters | None = None
@@ -52,11 +52,11 @@ class PartitionTransforms:
 
     @property
     def repeats(self) -> bool:
-        """Whether the same records come out again as they did: else what was copied can't be told by the source."""
+        """Whether transforms are pure; else what was copied can't be recognised in the source."""
         return self.chain.pure
 
     def copied(self, batch: RecordBatch, position: int) -> list[DecodedRecord]:
-        """What the target has of a batch from ``position`` on once it was copied.
+        """Return what the target has of a batch from ``position`` on once it was copied.
 
         Raises:
             CorruptBatchError: The batch does not parse.
@@ -64,19 +64,19 @@ class PartitionTransforms:
         return self.chain.apply(self.source, records_from(batch, position, self.skip)).kept
 
     def take(self, batch: RecordBatch, position: int) -> list[DecodedRecord]:
-        """What the target is to get of a batch from ``position`` on.
+        """Return what the target is to get of a batch from ``position`` on.
 
         Raises:
             CorruptBatchError: The batch does not parse.
-            Troubled: transform_failed, where the policy is to stop.
+            ReplicationFault: transform_failed, where the policy is to stop.
             DeadLettersWaitError: See ``hold``; nothing of the batch was taken.
         """
         kept, failures = self.chain.apply(self.source, records_from(batch, position, self.skip))
         if failures:
-            self._heed(failures)
+            self._handle(failures)
         return kept
 
-    def _heed(self, failures: Sequence[TransformFailure]) -> None:
+    def _handle(self, failures: Sequence[TransformFailure]) -> None:
         if self.errors == "stop":
             first = failures[0]
             raise ReplicationFault(faults.transform_failed(self.source, first.record.offset, str(first)))
@@ -88,26 +88,26 @@ class PartitionTransforms:
     def hold(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly, position: int) -> None:
         """Have all records written that fail in a batch, from ``position`` on, and in those that came with it.
 
-        The copy fetches them again when that is done.
+        They are fetched again afterwards.
         """
         found = self._failing(batch, position)
         position = batch.next_offset
         with suppress(CorruptBatchError):
-            for each in following:
-                verify(each)
-                found += self._failing(each, position) if select.copies(each) else ()
-                position = each.next_offset
+            for later in following:
+                verify(later)
+                found += self._failing(later, position) if select.copies(later) else ()
+                position = later.next_offset
         self.waiting = WaitingDeadLetters(found, position)
 
     def _failing(self, batch: RecordBatch, position: int) -> list[TransformFailure]:
         return self.chain.apply(self.source, records_from(batch, position, self.skip)).failures
 
     def written(self, letters: WaitingDeadLetters) -> None:
-        """They are in the dead letter topic, on all in-sync replicas."""
+        """Note that the dead letter topic has these on all in-sync replicas."""
         if self.waiting is letters:
             self.waiting = None
             self._written_to = letters.up_to
 
     def begin(self) -> None:
-        """Copying goes on from another place: what of the source was read may not be there any more."""
+        """Forget what was read of the source: the position is another one."""
         self.waiting, self._written_to = None, -1

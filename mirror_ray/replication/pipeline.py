@@ -1,32 +1,70 @@
-"""Batches of one partition on their way to the target. Pure."""
+"""Batches of one partition on their way to the target, and the memory that they take."""
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
-from mirror_ray.replication.outgoing_batch import BufferBudget, OutgoingBatch
+from mirror_ray.replication.outgoing_batch import OutgoingBatch
 
-_RELEASED = memoryview(b"")
-#: What a batch takes in memory besides its bytes, about: for small ones that is as much again.
+#: About what a batch takes in memory besides its bytes: for small ones that is as much again.
 _OBJECTS_BYTES = 1024
 
 
-class Pipeline:
-    """Batches wait in ``ready``, then in ``in_flight``, then, where the leader alone has them, in ``uncommitted``.
+@dataclass(slots=True)
+class BufferBudget:
+    """Bytes fetched and not yet taken by the target, over all partitions of a flow in one replicator."""
 
-    Guarantees: all that it holds is on the account of ``budget``, and nothing once it is empty.
+    limit_bytes: int
+    used_bytes: int = 0
+    #: For answers under way that may be larger than usual.
+    reserved_bytes: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more should be fetched for now."""
+        return self.used_bytes >= self.limit_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """What is neither used nor reserved; negative where answers brought more than there was room for."""
+        return self.limit_bytes - self.used_bytes - self.reserved_bytes
+
+
+@dataclass(slots=True)
+class CopyProgress:
+    """What this replicator has copied of a partition since the assignment."""
+
+    records: int = 0
+    bytes: int = 0
+    last_timestamp_ms: int = -1
+
+    def add(self, batch: OutgoingBatch) -> None:
+        """Count a committed batch."""
+        self.records += batch.count
+        self.bytes += batch.size_bytes
+        self.last_timestamp_ms = max(self.last_timestamp_ms, batch.batch.max_timestamp)
+
+
+class Pipeline:
+    """Batches are ``ready``, then ``in_flight``, then, while the leader alone has them, ``uncommitted``.
+
+    Guarantees: ``budget`` counts all that it holds, and nothing once it is empty.
     """
 
-    __slots__ = ("_boundaries", "_remembered", "budget", "in_flight", "ready", "size_bytes", "uncommitted")
+    __slots__ = ("_boundaries", "_remembered", "budget", "deep", "in_flight", "ready", "size_bytes", "uncommitted")
 
     def __init__(self, budget: BufferBudget) -> None:
         self.budget = budget
         self.ready: deque[OutgoingBatch] = deque()
         self.in_flight: deque[OutgoingBatch] = deque()
-        #: Appended by the leader; the next acknowledgement by all in-sync replicas covers them.
+        #: Appended by the leader; the next answer from all in-sync replicas covers them.
         self.uncommitted: deque[OutgoingBatch] = deque()
         self.size_bytes = 0
+        #: Whether more than one batch may be in flight: only while the connection's broker is known to hold our
+        #: producer, for nothing else keeps it from appending a batch behind one that failed.
+        self.deep = False
         self._boundaries: dict[int, tuple[int, int]] = {}
         self._remembered: dict[int, OutgoingBatch] = {}
 
@@ -41,37 +79,42 @@ class Pipeline:
         """Whether all that was put in is committed or given up."""
         return not (self.ready or self.in_flight or self.uncommitted)
 
-    def add(self, outgoing: OutgoingBatch) -> None:
+    @property
+    def sendable(self) -> bool:
+        """Whether the next batch may go out now."""
+        return bool(self.ready) and (self.deep or not self.in_flight)
+
+    def add(self, batch: OutgoingBatch) -> None:
         """Put a batch at the end."""
-        self.ready.append(outgoing)
-        held_bytes = outgoing.size_bytes + _OBJECTS_BYTES
+        self.ready.append(batch)
+        held_bytes = batch.size_bytes + _OBJECTS_BYTES
         self.size_bytes += held_bytes
         self.budget.used_bytes += held_bytes
 
     def take(self) -> OutgoingBatch:
-        """The next batch to send."""
-        outgoing = self.ready.popleft()
-        self.in_flight.append(outgoing)
-        return outgoing
+        """Move the next batch to those in flight, and return it."""
+        batch = self.ready.popleft()
+        self.in_flight.append(batch)
+        return batch
 
     def answered(self) -> OutgoingBatch:
-        """The oldest batch in flight is there no more; its bytes are let go."""
-        outgoing = self.in_flight.popleft()
-        self._release(outgoing)
-        return outgoing
+        """Take the oldest batch in flight out, without its bytes."""
+        batch = self.in_flight.popleft()
+        self._release(batch)
+        return batch
 
-    def appended(self, outgoing: OutgoingBatch) -> None:
-        """The leader has it."""
-        self.uncommitted.append(outgoing)
+    def appended(self, batch: OutgoingBatch) -> None:
+        """Note that the leader has it."""
+        self.uncommitted.append(batch)
 
     def committed(self) -> list[OutgoingBatch]:
-        """Everything that the leader has is committed; returns it, oldest first."""
+        """Take out everything that the leader has, since it is committed; oldest first."""
         done = list(self.uncommitted)
         self.uncommitted.clear()
         return done
 
     def lose(self) -> None:
-        """No answer will come for what is in flight."""
+        """Give up what is in flight: no answer will come."""
         while self.in_flight:
             self.answered()
 
@@ -82,14 +125,14 @@ class Pipeline:
         self.uncommitted.clear()
 
     def remember(self) -> None:
-        """Keep batches on their way, and which source position belongs to each sequence that they may bring about."""
-        for outgoing in (*self.uncommitted, *self.in_flight):
-            self._boundaries[outgoing.next_sequence] = (outgoing.source_next, outgoing.source_epoch)
-            self._remembered[outgoing.sequence] = outgoing
+        """Keep the batches on their way, and which source position belongs to each sequence that they lead to."""
+        for batch in (*self.uncommitted, *self.in_flight):
+            self._boundaries[batch.next_sequence] = (batch.source_next, batch.source_epoch)
+            self._remembered[batch.sequence] = batch
 
     @property
     def unanswered(self) -> bool:
-        """Whether what became of something that was sent is not known."""
+        """Whether it is not known what became of something that was sent."""
         return bool(self._boundaries)
 
     def boundary(self, sequence: int) -> tuple[int, int] | None:
@@ -99,16 +142,16 @@ class Pipeline:
     def remembered(self, first: int, after: int) -> list[OutgoingBatch]:
         """Batches that hold the sequences from ``first`` to before ``after``; none where one of them is missing."""
         records = (after - first) % SEQUENCE_MODULUS
-        found = [each for each in self._remembered.values() if (each.sequence - first) % SEQUENCE_MODULUS < records]
-        return found if sum(each.count for each in found) == records else []
+        found = [batch for batch in self._remembered.values() if (batch.sequence - first) % SEQUENCE_MODULUS < records]
+        return found if sum(batch.count for batch in found) == records else []
 
     def forget(self) -> None:
-        """What was remembered has been used."""
+        """Forget what was remembered: the target's log end was compared with it."""
         self._boundaries.clear()
         self._remembered.clear()
 
-    def _release(self, outgoing: OutgoingBatch) -> None:
-        outgoing.view = _RELEASED
-        held_bytes = outgoing.size_bytes + _OBJECTS_BYTES
+    def _release(self, batch: OutgoingBatch) -> None:
+        batch.release()
+        held_bytes = batch.size_bytes + _OBJECTS_BYTES
         self.size_bytes -= held_bytes
         self.budget.used_bytes -= held_bytes

@@ -1,8 +1,9 @@
-"""Where a copy stands, and how that is found again from what target and source say. Pure.
+"""The replication position of one partition, and how it is found again.
 
-After anything unexpected the target's log end is read. What it holds behind the last pair is counted (``counting``).
-The source position that belongs to its end is remembered, or it is found by passing over as many records of the source
-(``passing``). Where the source was cleaned meanwhile, numbers no longer tell, and the target's records are wanted.
+After anything unexpected the target's log end is read. The records that it holds behind the acknowledged pair are
+counted (``target_log``). The source position that belongs to its end is remembered, or it is found by passing over as
+many records of the source (``realignment``). Where the source was cleaned meanwhile, numbers do not suffice: the
+target's records are compared.
 """
 
 from __future__ import annotations
@@ -15,26 +16,25 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.replication import faults
-from mirror_ray.replication.copied_records import SentRecords, TargetLog, copied_since
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.realignment import Realignment
-from mirror_ray.replication.recovery import TargetContents
+from mirror_ray.replication.target_log import SentRecords, TargetContents, TargetLog, copied_since
 
 
 @dataclass(slots=True)
 class ReplicationPosition:
-    """The place of one partition's copy: once it is ``known``, what the source has next is to be copied."""
+    """Once it is ``known``, what the source has next is to be copied."""
 
     assignment: Assignment
-    #: The pair (source position, target end) that the target has committed last.
+    #: The pair of source position and target end that the target has committed last.
     acknowledged: OffsetPair
-    #: What the target holds is to be compared with the source: ``find`` wants its records.
+    #: Whether the target's records are to be compared with the source's, so that ``find`` wants them.
     wants_contents: bool = False
-    #: While records of the source are passed over, since the target holds them already.
-    _passing: Realignment | None = None
-    #: Whether all that is ours on the target lies before ``acknowledged``, but for what this copier has sent since.
+    #: While source records that the target holds already are passed over.
+    _realignment: Realignment | None = None
+    #: Whether nothing of ours lies behind ``acknowledged`` on the target, but for what was sent from here since.
     _complete: bool = field(init=False)
     #: The target's leader epoch when its end was read last.
     _target_epoch: int = -1
@@ -44,8 +44,8 @@ class ReplicationPosition:
 
     @property
     def known(self) -> bool:
-        """Whether ``acknowledged`` is the target's end, as far as it was read."""
-        return self._passing is None
+        """Whether ``acknowledged`` belongs to the target's log end, as it was read last."""
+        return self._realignment is None
 
     @property
     def exclusive(self) -> bool:
@@ -55,12 +55,12 @@ class ReplicationPosition:
     # ---- while batches are copied
 
     def committed(self, last: OutgoingBatch) -> None:
-        """The target has all up to this batch."""
+        """Move to the end of this batch, which the target has committed with all before it."""
         end = last.target_offset + last.count
         self.acknowledged = self._pair(last.source_next, end, last.next_sequence, last.source_epoch)
 
-    def passed_hole(self, next_offset: int, epoch: int) -> None:
-        """Nothing is to be copied of the source before ``next_offset``; ``epoch``: its leader's, there."""
+    def skip_gap(self, next_offset: int, epoch: int) -> None:
+        """Move over source offsets without a record to copy; ``epoch`` is the leader's at ``next_offset``."""
         now = self.acknowledged
         self.acknowledged = replace(now, source_offset=max(next_offset, now.source_offset), source_epoch=epoch)
 
@@ -75,18 +75,22 @@ class ReplicationPosition:
         *,
         unanswered: bool = True,
     ) -> None:
-        """The target's log is ``log``; ``contents`` of what it got since the pair, where ``wants_contents``.
+        """Find the position that belongs to the target's log end.
 
-        ``unanswered``: what became of something that was sent is not known.
+        It is known afterwards if nothing of ours is behind the acknowledged pair, or if ``boundary`` remembers it, or
+        if ``transforms`` are not pure, so that all is copied again. Else source records have to be passed over.
 
-        The place is known afterwards where nothing of ours is behind the pair, or where ``boundary`` remembers the
-        source position and leader epoch that belong to the target's next sequence; or where ``transforms`` do not
-        repeat themselves, so that all is copied again.
+        Args:
+            log: What was read of the target's log.
+            contents: The target's records since the acknowledged pair, where ``wants_contents``.
+            boundary: Remembered source position and leader epoch by the target's next sequence.
+            transforms: What made the target's records of the source's, if anything.
+            unanswered: Whether it is not known what became of something that was sent.
 
         Raises:
-            Troubled: The target is not what we left.
+            ReplicationFault: The target is not what we left.
         """
-        self._passing = None
+        self._realignment = None
         anchor = self.acknowledged
         at_end = boundary((anchor.next_sequence + log.end - anchor.target_offset) % SEQUENCE_MODULUS)
         sent = SentRecords(nothing=self._complete and not unanswered, up_to_end=at_end is not None)
@@ -99,13 +103,14 @@ class ReplicationPosition:
         remembered = boundary(after)
         source, epoch = remembered or (anchor.source_offset, anchor.source_epoch)
         reached = self._pair(source, log.end, after, epoch)
-        again = transforms is not None and not transforms.repeats
-        if ours == 0 or remembered is not None or again:
+        copies_again = transforms is not None and not transforms.repeats
+        if ours == 0 or remembered is not None or copies_again:
             self.acknowledged, self._complete = reached, True
         else:
-            by = contents or log
             self._complete = False
-            self._passing = Realignment.over(self.assignment, anchor, reached, ours, by, transforms=transforms)
+            self._realignment = Realignment.over(
+                self.assignment, anchor, reached, ours, contents or log, transforms=transforms
+            )
 
     # ---- what the source has
 
@@ -113,38 +118,38 @@ class ReplicationPosition:
         """Pass over what the target holds of a batch from ``position`` on.
 
         Returns:
-            Whether the place is known now; then copying goes on from it, inside the batch or behind.
+            Whether the position is known now; then copying goes on from it, inside the batch or behind it.
 
         Raises:
             CleanedError: The source does not hold what was copied from it.
-            Troubled: source_truncated, as ``passed_all``.
+            ReplicationFault: source_truncated, as ``passed_all``.
         """
-        if self._passing is not None:
-            reached = self._passing.passed(batch, position)
+        if self._realignment is not None:
+            reached = self._realignment.passed(batch, position)
             if reached is not None:
-                self._found(self._passing.anchor(reached, batch.partition_leader_epoch))
+                self._found(self._realignment.anchor(reached, batch.partition_leader_epoch))
         return self.known
 
     def passed_all(self, position: int, epoch: int) -> None:
-        """The source has nothing more at ``position``, where its leader's epoch is ``epoch``: the place is known.
+        """The source has nothing more at ``position``, with its leader's ``epoch``: the position is known.
 
-        It may be before that position, where records that were passed over have to be copied after all.
+        It may be a smaller one, if records that were passed over have to be copied after all.
 
         Raises:
             CleanedError: There should have been more.
-            Troubled: source_truncated: there is no room before the position for all the records that were copied.
+            ReplicationFault: source_truncated: there is no room before the position for all the records that were copied.
         """
-        if self._passing is not None:
-            reached = self._passing.ended(position)
-            self._found(self._passing.anchor(reached, epoch if reached == position else -1))
+        if self._realignment is not None:
+            reached = self._realignment.ended(position)
+            self._found(self._realignment.anchor(reached, epoch if reached == position else -1))
 
     def cleaned(self, *, transformed: bool) -> None:
-        """The source is not what was copied from: compare its records with the target's; at least once: copy again.
+        """The source was cleaned since it was copied: have its records compared with the target's.
 
-        The place is known in the second case; in the first one the target is to be looked at again.
+        A flow that copies at least once copies them again instead: then the position is known.
 
         Raises:
-            Troubled: They were compared already.
+            ReplicationFault: They were compared already.
         """
         anchor = self.acknowledged
         if self.assignment.producer_id < 0:
@@ -155,27 +160,27 @@ class ReplicationPosition:
             self.wants_contents = True
 
     def within(self, position: int, start: int, end: int) -> int:
-        """Where to read on from ``position``: the source's log goes from ``start`` to ``end``.
+        """Return where to read on from ``position``, within the source's log from ``start`` to ``end``.
 
         Raises:
             CleanedError: What was removed before ``start`` can't be counted.
-            Troubled: source_truncated, source_removed: the position lies outside.
+            ReplicationFault: source_truncated, source_removed: the position lies outside.
         """
         if position > end:
             raise ReplicationFault(self.source_truncated(position, end))
         if position >= start:
             return position
-        if self._passing is None:
+        if self._realignment is None:
             source = self.assignment.partition.source
             raise ReplicationFault(faults.source_removed(source, position, self._resume(start)))
-        return self._passing.removed_below(start)
+        return self._realignment.removed_below(start)
 
     def source_truncated(self, position: int, end: int) -> PartitionFault:
-        """The source's log is another one, from ``end`` on, than the one that was read up to ``position``."""
+        """Describe a source whose log, from ``end`` on, is not the one that was read up to ``position``."""
         return faults.source_truncated(self.assignment.partition.source, position, self._resume(end))
 
     def _found(self, anchor: OffsetPair) -> None:
-        self._passing = None
+        self._realignment = None
         self.wants_contents = False
         self._complete = True
         self.acknowledged = anchor
@@ -185,7 +190,7 @@ class ReplicationPosition:
         return OffsetPair(source, target, None if own else sequence, epoch, self._target_epoch)
 
     def _resume(self, source_offset: int, epoch: int = -1) -> OffsetPair:
-        """The pair of a source offset and the target's end."""
-        if self._passing is not None:
-            return self._passing.anchor(source_offset, epoch)
+        """Pair a source offset with the target's log end."""
+        if self._realignment is not None:
+            return self._realignment.anchor(source_offset, epoch)
         return replace(self.acknowledged, source_offset=source_offset, source_epoch=epoch)

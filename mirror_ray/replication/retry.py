@@ -1,10 +1,9 @@
-"""When a partition that could not go on is looked at again. Pure."""
+"""When a partition that could not go on is tried again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.backoff import backoff_s
 
@@ -12,79 +11,77 @@ _FIRST_S, _LAST_S = 0.02, 2.0
 _FIRST_STOPPED_S, _LAST_STOPPED_S = 2.0, 30.0
 #: The target's log end and its high watermark usually meet within a fetch round of its followers; they don't while too
 #: few of its replicas are in sync.
-_FIRST_UNSETTLED_S, _LAST_UNSETTLED_S = 0.02, 0.5
-#: What passes is told of by the partition's status once it has happened more often than this, in a row.
+_FIRST_UNCOMMITTED_S, _LAST_UNCOMMITTED_S = 0.02, 0.5
+#: Failures that pass are shown in the partition's status once there were more than this in a row.
 _UNNOTICED = 5
 
 
 @dataclass(slots=True)
 class RetryTimes:
-    """When a partition is looked at again, and how often in a row that was needed. Times are one clock's."""
+    """When a partition is tried again, and how often in a row that was needed. All times are of one clock."""
 
     at_s: float = 0.0
-    #: On the target's side, until an acknowledgement; and how often of these it was stopped.
+    #: Failures on the target's side since the last acknowledgement, and how often the partition stopped by them.
     failures: int = 0
     stops: int = 0
-    #: On the source's side, until something is fetched.
+    #: Changes of the source's broker since something was fetched.
     moves: int = 0
-    #: What the event log was told when it stopped, until an acknowledgement.
-    told: str | None = None
-    #: How often in a row its broker refused the sequence that is next by its log, with the place as it was.
+    #: Why it stopped, as the event log has it, until an acknowledgement.
+    reported: str | None = None
+    #: How often in a row the broker refused the sequence that is next by its log, and at which position.
     contradictions: int = 0
     contradicted_at: OffsetPair | None = None
-    #: What that is called once it does not pass by itself; it is over when the target takes something.
-    contradiction: PartitionFault | None = None
-    #: When the target's end was read last, and how often before it was not committed.
+    #: When the target's log end was read last, and how often in a row it was not committed.
     established_s: float = 0.0
-    unsettled: int = 0
+    uncommitted: int = 0
 
     def failed(self, now_s: float) -> None:
-        """Something that passes went wrong on the target's side."""
+        """Note a failure on the target's side that is expected to pass."""
         self.failures += 1
         self.at_s = now_s + backoff_s(self.failures, _FIRST_S, _LAST_S)
 
-    def contradicted(self, place: OffsetPair) -> bool:
-        """The broker expects another sequence at ``place``; whether that has been so too often to pass by itself."""
-        self.contradictions = self.contradictions + 1 if place == self.contradicted_at else 1
-        self.contradicted_at = place
+    def contradicted(self, position: OffsetPair) -> bool:
+        """Note that the broker expects another sequence at ``position``; returns whether that is so too often to pass."""
+        self.contradictions = self.contradictions + 1 if position == self.contradicted_at else 1
+        self.contradicted_at = position
         return self.contradictions > _UNNOTICED
 
     def stopped(self, now_s: float) -> None:
-        """Nothing will change soon."""
+        """Note that the partition stopped."""
         self.at_s = now_s + backoff_s(self.stops, _FIRST_STOPPED_S, _LAST_STOPPED_S)
         self.failures += 1
         self.stops += 1
 
     def not_committed(self, now_s: float) -> None:
-        """The target's leader holds more than is committed."""
-        self.at_s = now_s + backoff_s(self.unsettled, _FIRST_UNSETTLED_S, _LAST_UNSETTLED_S)
-        self.unsettled += 1
+        """Note that the target's leader holds more than is committed."""
+        self.at_s = now_s + backoff_s(self.uncommitted, _FIRST_UNCOMMITTED_S, _LAST_UNCOMMITTED_S)
+        self.uncommitted += 1
 
     def established(self, now_s: float) -> None:
-        """The target's end was read."""
-        self.established_s, self.unsettled = now_s, 0
+        """Note that the target's log end was read."""
+        self.established_s, self.uncommitted = now_s, 0
 
     def moved(self, now_s: float) -> None:
-        """To be fetched from another broker: at once if something was fetched lately, else later each time."""
+        """Note that another broker is fetched from: at once if something was fetched since, else later each time."""
         self.at_s = now_s + (backoff_s(self.moves, _FIRST_S, _LAST_S) if self.moves else 0.0)
         self.moves += 1
 
     def acknowledged(self) -> None:
-        """The target took something."""
-        self.failures, self.stops, self.told = 0, 0, None
-        self.contradictions, self.contradicted_at, self.contradiction = 0, None, None
+        """Note that the target took a batch."""
+        self.failures, self.stops, self.reported = 0, 0, None
+        self.contradictions, self.contradicted_at = 0, None
 
     @property
     def fails_for_long(self) -> bool:
-        """Whether the target's side has failed too often in a row for it to go unnoticed."""
+        """Whether the target's side failed so often in a row that the status shows it."""
         return self.failures > _UNNOTICED
 
     @property
     def moves_for_long(self) -> bool:
-        """Whether the source's side has."""
+        """Whether the source's broker changed so often in a row that the status shows it."""
         return self.moves > _UNNOTICED
 
     @property
-    def unsettled_for_long(self) -> bool:
-        """Whether the target's end has been uncommitted too often in a row."""
-        return self.unsettled > _UNNOTICED
+    def uncommitted_for_long(self) -> bool:
+        """Whether the target's log end was uncommitted so often in a row that the status shows it."""
+        return self.uncommitted > _UNNOTICED

@@ -1,16 +1,16 @@
 """The target side of a flow's data path: a loop with a connection to one target broker.
 
 A request holds one batch of each partition that has one ready; requests follow each other without waiting for answers.
-The broker answers a connection's requests in order. Which of them wait for all in-sync replicas, ``groups`` says.
+The broker answers a connection's requests in order. ``commit_groups`` decides which of them wait for all in-sync
+replicas.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -20,46 +20,46 @@ from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import PASSING, error_info
 from mirror_ray.kafka.fetch import PartitionKey
 from mirror_ray.kafka.metadata import topic_id_bytes
-from mirror_ray.model.errors import CorruptBatchError, MirrorError
+from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.replication.backoff import backoff_s
+from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.commit_groups import GROUP_BYTES, CommitGroups
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
-
-log = logging.getLogger(__name__)
+from mirror_ray.replication.partition_events import PartitionEvents
+from mirror_ray.replication.supervision import supervise
 
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
-#: A broker that answers nothing and takes nothing for so long, with requests behind each other, is left by a reset, so
-#: that what waits in its socket is not carried out when it wakes up: it may have lost and regained its leaderships by
-#: then, and forgotten our producer, and would take what is behind a failed head. Below broker.session.timeout.ms (9 s).
+#: The connection to a broker that neither answers nor reads for so long, with requests in flight, is reset, so that
+#: what waits in its socket is not handled when it goes on: it may have lost and regained its leaderships by then, and
+#: forgotten our producer, and would append batches behind one that failed. Below broker.session.timeout.ms (9 s).
 _STALL_S = 1.5
 
-#: Errors after which the same batch may well succeed once the target's end was read again.
+#: Errors after which the same batch may well succeed once the target's log end was read again.
 TRANSIENT = PASSING | {"OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"}
-#: Errors that a record in the batch brings about: it is looked for by sending each on its own.
+#: Errors caused by one record of the batch, which is found by sending each record alone.
 RECORD_ERRORS = frozenset({"INVALID_RECORD", "INVALID_TIMESTAMP", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 #: Small requests are written together, up to so much.
 _WRITE_BYTES = 64 << 10
 
 
 class Lease(Protocol):
-    """Says what may be sent at this moment."""
+    """What may be sent at this moment."""
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Whether records of this source partition may be."""
+        """Whether records of this source partition may be sent."""
         ...
 
     def lasts(self) -> bool:
-        """Whether anything may be."""
+        """Whether anything may be sent."""
         ...
 
 
 class _Request(NamedTuple):
-    """One that is about to be sent."""
+    """A Produce request that is about to be sent."""
 
     body: list[bytes | memoryview]
-    #: Whose batches it holds, by their remote partition; an answer removes its own.
+    #: The partitions whose batches it holds; each answer removes its own.
     sent: dict[PartitionKey, PartitionReplication]
     size_bytes: int
     #: Whether its answer comes from all in-sync replicas.
@@ -68,11 +68,6 @@ class _Request(NamedTuple):
 
 class Sender:
     """Sends what ``schedule``-d partitions have ready to one broker, until ``close``.
-
-    ``on_throttled(wait_s)`` is called when the broker asks for silence; ``on_answered()`` after each answer;
-    ``on_acknowledged(copy)`` when batches of it were committed, or were taken though it copies no more;
-    ``on_refused(copy, error, message)`` for each batch; ``on_stopped(copy, error)`` when a partition must not go on;
-    ``on_lost(copy)`` when the connection was lost with a batch of it in flight.
 
     For comparison alone, ``group_bytes`` (0: each batch with ``acks=all``) and ``most_requests`` in flight.
     """
@@ -89,12 +84,7 @@ class Sender:
         lease: Lease,
         group_bytes: int = GROUP_BYTES,
         most_requests: int = sys.maxsize,
-        on_throttled: Callable[[float], None],
-        on_answered: Callable[[], None],
-        on_acknowledged: Callable[[PartitionReplication], None],
-        on_refused: Callable[[PartitionReplication, str, str | None], None],
-        on_stopped: Callable[[PartitionReplication, Exception], None],
-        on_lost: Callable[[PartitionReplication], None],
+        events: PartitionEvents,
     ) -> None:
         self.broker_id = broker_id
         self._cluster = cluster
@@ -108,9 +98,8 @@ class Sender:
         #: How many requests may be in flight now. Behind a broker that throttles it is one: what waits in the kernel
         #: while it reads nothing is given up before the lease ends.
         self._allowed_requests = most_requests
-        self._on_throttled = on_throttled
-        self._on_answered, self._on_acknowledged, self._on_refused = on_answered, on_acknowledged, on_refused
-        self._on_stopped, self._on_lost = on_stopped, on_lost
+        self._events = events
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LAST_BACKOFF_S)
         self._queue: deque[PartitionReplication] = deque()
         self._queued: set[PartitionReplication] = set()
         self._keys: dict[PartitionReplication, PartitionKey] = {}
@@ -119,18 +108,18 @@ class Sender:
         self._task = asyncio.create_task(self._run(), name=f"{purpose} to broker {broker_id}")
 
     def schedule(self, copy: PartitionReplication) -> None:
-        """The copy may have something to send."""
+        """Send what the partition has ready, if it may."""
         if copy not in self._queued and copy.sendable:
             self._queued.add(copy)
             self._queue.append(copy)
             self._wake.set()
 
     def wake(self) -> None:
-        """Leases hold again: what was left waiting for them can be sent."""
+        """Send what waited for a lease: it holds again."""
         self._wake.set()
 
     def remove(self, copy: PartitionReplication) -> None:
-        """Send nothing more of the copy."""
+        """Send nothing more of the partition."""
         self._keys.pop(copy, None)
         self._groups.forget(copy)
         if copy in self._queued:
@@ -143,33 +132,28 @@ class Sender:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        attempts = 0
-        while True:
-            try:
-                while not self._queue:
-                    self._wake.clear()
-                    await self._wake.wait()
-                connection = await self._cluster.connect(
-                    self.broker_id, self._purpose, send_buffer_bytes=self._send_buffer_bytes
-                )
-                version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
-                attempts = 0
-                connection.stall_timeout_s = _STALL_S
-                self._forget_depth()
-                await self._send_all(connection, version)
-            except Exception as error:
-                attempts += 1
-                unforeseen = not isinstance(error, OSError | MirrorError)
-                log.info("%s to broker %d: %s", self._purpose, self.broker_id, error, exc_info=unforeseen)
-                self._give_back()
-                await asyncio.sleep(backoff_s(attempts, _FIRST_BACKOFF_S, _LAST_BACKOFF_S))
+        what = f"{self._purpose} to broker {self.broker_id}"
+        await supervise(self._connect_and_send, what, self._backoff, self._unreachable)
 
-    def _give_back(self) -> None:
-        """The broker can't be reached: what waited for it must find its leader anew."""
+    async def _connect_and_send(self) -> None:
+        while not self._queue:
+            self._wake.clear()
+            await self._wake.wait()
+        connection = await self._cluster.connect(
+            self.broker_id, self._purpose, send_buffer_bytes=self._send_buffer_bytes
+        )
+        version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
+        self._backoff.succeeded()
+        connection.stall_timeout_s = _STALL_S
+        self._begin_with_single_batches()
+        await self._send_all(connection, version)
+
+    def _unreachable(self, _: Exception) -> None:
+        """Have the leaders looked up of what waited for the broker."""
         while self._queue:
             copy = self._queue.popleft()
             self._queued.discard(copy)
-            self._on_lost(copy)
+            self._events.lost(copy)
 
     async def _send_all(self, connection: Connection, version: int) -> None:
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
@@ -185,24 +169,26 @@ class Sender:
                 await self._wake.wait()
                 continue
             if not self._lease.lasts():
-                # This process stood still since it looked: as if the requests had been sent, and their answers lost.
+                # This process was suspended meanwhile: as if the requests had been sent, and their answers lost.
                 connection.abort("the lease ran out before a request was sent")
                 for request in requests:
                     self._lost(request.sent.values())
                 return
             self._requests += len(requests)
-            answers = connection.send_together(produce.API_KEY, version, flexible, [each.body for each in requests])
+            answers = connection.send_together(
+                produce.API_KEY, version, flexible, [request.body for request in requests]
+            )
             for request, answer in zip(requests, answers, strict=True):
                 answer.add_done_callback(partial(self._answered, connection, version, request.sent, request.committing))
 
-    def _forget_depth(self) -> None:
-        """On a new connection nothing was acknowledged yet: each partition begins with a single batch."""
+    def _begin_with_single_batches(self) -> None:
+        """On a new connection nothing was acknowledged yet."""
         for copy in self._keys:
-            copy.deep = False
+            copy.pipeline.deep = False
         self._keys.clear()
 
     def _compose_some(self, version: int) -> list[_Request]:
-        """The requests that may go out now, or those of them that are worth a write of their own."""
+        """Make the requests that may go out now, up to what is written together."""
         requests: list[_Request] = []
         room, size = self._allowed_requests - self._requests, 0
         while len(requests) < room and size < _WRITE_BYTES:
@@ -214,7 +200,7 @@ class Sender:
         return requests
 
     def _compose(self, version: int) -> _Request | None:
-        """One batch of each partition that waits, up to the largest request; None where nothing does."""
+        """Make a request of one batch of each partition that waits, up to the largest request; None if none waits."""
         by_id = version >= produce.FIRST_TOPIC_ID_VERSION
         sent: dict[PartitionKey, PartitionReplication] = {}
         batches: list[tuple[PartitionKey, memoryview]] = []
@@ -224,14 +210,14 @@ class Sender:
             copy = self._queue[0]
             key = self._key(copy, by_id)
             more = copy.sendable
-            # Two copies may share a remote partition, and a request holds one batch of each.
+            # Two source partitions may share a remote partition, of which a request holds one batch.
             if more and key not in sent and self._lease.holds(copy.source):
                 if batches and size + copy.pipeline.ready[0].size_bytes > self._max_request_bytes:
                     break
                 outgoing = copy.take()
                 size += outgoing.size_bytes
                 sent[key] = copy
-                batches.append((key, outgoing.view))
+                batches.append((key, outgoing.batch.view))
                 more = copy.sendable
                 if self._groups.ends(copy, outgoing.size_bytes, now_s, more=more):
                     acks = produce.ALL_REPLICAS
@@ -279,19 +265,19 @@ class Sender:
         if throttle_ms:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
             connection.expect_silence(throttle_ms / 1000)
-            self._on_throttled(throttle_ms / 1000)
+            self._events.target_throttled(throttle_ms / 1000)
         for answer in answers:
             copy = sent.pop(answer.key, None)
             if copy is not None and copy.pipeline.in_flight:
                 self._take_answer(copy, answer, committing)
                 if answer.error_code and copy.pipeline.in_flight:
-                    # What failed for a moment may succeed the next, and a producer be forgotten: nothing behind it may.
+                    # The next batch could succeed where this one failed for a moment, if the producer is forgotten.
                     connection.abort(f"{copy.assignment.target} was refused with more behind it")
         if sent:
-            # Answers behind this one would be taken for those to what is sent again.
+            # Later answers would be taken for answers to what is sent again.
             connection.abort("an answer lacks a batch of its request")
             self._lost(sent.values())
-        self._on_answered()
+        self._events.buffer_freed()
 
     def _take_answer(self, copy: PartitionReplication, answer: produce.ProducedPartition, committed: bool) -> None:
         if answer.error_code:
@@ -299,22 +285,22 @@ class Sender:
             return
         try:
             copy.answered(answer.base_offset, committed=committed)
-        except ReplicationFault as troubled:
-            self._on_stopped(copy, troubled)
+        except ReplicationFault as fault:
+            self._events.failed(copy, fault)
             return
-        if committed or copy.state != "copying":
-            self._on_acknowledged(copy)
+        if committed or not copy.state.sends:
+            self._events.acknowledged(copy)
         self.schedule(copy)
 
     def _take_refusal(self, copy: PartitionReplication, error: str, message: str | None) -> None:
         try:
             copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
-        except ReplicationFault as troubled:
-            self._on_stopped(copy, troubled)
+        except ReplicationFault as fault:
+            self._events.failed(copy, fault)
         else:
-            self._on_refused(copy, error, message)
+            self._events.refused(copy, error, message)
 
     def _lost(self, copies: Iterable[PartitionReplication]) -> None:
         for copy in copies:
-            self._on_lost(copy)
+            self._events.lost(copy)
         self._wake.set()

@@ -1,7 +1,7 @@
-"""Reads the end of a flow's state topic without ceasing: what a replicator's leases are made of.
+"""Reads the end of a flow's state topic all the time: a replicator's leases depend on it.
 
-This needs no coordinator. Grants are read as soon as they are in the log: one that is never committed makes a holder
-give up a partition for nothing, and one that is committed can't be missed because its marker is late.
+No coordinator is needed. Grants are read as soon as they are in the log: one that is never committed makes a holder give
+up a partition without need, and one that is committed is not missed because its marker is late.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.kafka.log_follower import LogFollower
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import records_of
-from mirror_ray.replication.backoff import backoff_s
+from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.leases import GivenUpLease, LeaseTable, Tenure
+from mirror_ray.replication.supervision import supervise
 from mirror_ray.state.schema import GRANT_PREFIX, read_grant
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,10 @@ class StateReader:
         self._cluster = cluster
         self._terms = terms
         self._on_outdated, self._on_lease = on_outdated, on_lease
-        self._book = LeaseTable(terms)
+        self._leases = LeaseTable(terms)
+        self._backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S)
         self._log = LogFollower(cluster, TopicPartition(topic, 0), "lease", self._start, _grants)
-        #: What the book wanted to be read when the place to read at was chosen.
+        #: ``LeaseTable.read_from`` when the offset to read at was chosen.
         self._read_from: int | None = None
         #: Since when reading has failed with no lease left.
         self._lapsed_s: float | None = None
@@ -67,19 +68,19 @@ class StateReader:
         """Watch over a partition; False when somebody else has had it since."""
         self._needed.set()
         tenure = Tenure(assignment.epoch, assignment.owner)
-        return self._book.assign(assignment.partition.source, tenure, assignment.state_offset, _now_s())
+        return self._leases.assign(assignment.partition.source, tenure, assignment.state_offset, _now_s())
 
     def drop(self, partition: TopicPartition) -> None:
         """The partition is not copied here any more."""
-        self._book.drop(partition)
+        self._leases.drop(partition)
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether records of the partition may be sent at this moment."""
-        return self._book.holds(partition, _now_s())
+        return self._leases.holds(partition, _now_s())
 
     def lasts(self) -> bool:
         """Whether any may."""
-        return self._book.lasts(_now_s())
+        return self._leases.lasts(_now_s())
 
     async def close(self) -> None:
         """End the reading."""
@@ -88,37 +89,28 @@ class StateReader:
 
     async def _run(self) -> None:
         await self._needed.wait()
-        attempts = 0
-        while True:
-            try:
-                await self._look()
-                attempts = 0
-            except Exception as error:
-                attempts += 1
-                unforeseen = not isinstance(error, OSError | MirrorError)
-                log.info("%s: %s", self._log.partition.topic, error, exc_info=unforeseen)
-                self._failed(str(error) or type(error).__name__)
-                await asyncio.sleep(backoff_s(attempts, _FIRST_RETRY_S, _LAST_RETRY_S))
+        await supervise(self._read, self._log.partition.topic, self._backoff, self._failed)
 
-    async def _look(self) -> None:
-        """One fetch; the book learns what it showed, and when it began if it reached the end."""
-        if self._read_from != self._book.read_from:
-            self._read_from = self._book.read_from
+    async def _read(self) -> None:
+        """Fetch once; the lease table gets what was read, and when the fetch began if it reached the end."""
+        if self._read_from != self._leases.read_from:
+            self._read_from = self._leases.read_from
             self._log.seek()
         began_s, read_from = _now_s(), self._read_from
         chunk = await self._log.poll(self._terms.look_ms, (self._terms.look_ms + self._terms.lease_ms) / 1000)
         if chunk.restarted:
             log.warning("topic %s was created anew, or has lost its end: read again", self._log.partition.topic)
-            self._book.begin_anew(_now_s())
+            self._leases.begin_anew(_now_s())
         if self._log.missing:
             raise protocol_error(UNKNOWN_TOPIC_OR_PARTITION, f"find topic {self._log.partition.topic}")
-        self._give_up(self._book.shown(chunk.records))
-        if chunk.complete and self._book.read_from == read_from:
-            renewed = self._book.looked(began_s, _now_s())
-            self._give_up(self._book.ungranted(began_s))
+        self._give_up(self._leases.shown(chunk.records))
+        if chunk.complete and self._leases.read_from == read_from:
+            renewed = self._leases.looked(began_s, _now_s())
+            self._give_up(self._leases.ungranted(began_s))
             if renewed:
                 self._lapsed_s = None
                 self._on_lease(None)
+        self._backoff.succeeded()
 
     def _give_up(self, given_up: Iterable[GivenUpLease]) -> None:
         for partition, why in given_up:
@@ -127,13 +119,14 @@ class StateReader:
     async def _start(self) -> int | None:
         return self._read_from if self._read_from != -1 else None
 
-    def _failed(self, why: str) -> None:
+    def _failed(self, error: Exception) -> None:
         now_s = _now_s()
-        if self._book.lasts(now_s):
+        if self._leases.lasts(now_s):
             return
         self._lapsed_s = now_s if self._lapsed_s is None else self._lapsed_s
         if now_s - self._lapsed_s > _UNNOTICED_S:
             alias, topic = self._cluster.settings.alias, self._log.partition.topic
+            why = str(error) or type(error).__name__
             self._on_lease(f"no lease, so nothing is sent: state topic {topic} on {alias} can't be read: {why}")
 
 

@@ -134,13 +134,13 @@ class StatisticsTally:
             interval.records += count
             interval.batches += 1
             interval.wire_bytes += size
-            if done.unpacked_bytes:
+            if done.uncompressed_bytes:
                 interval.sampled_wire_bytes += size
-                interval.sampled_uncompressed_bytes += done.unpacked_bytes
+                interval.sampled_uncompressed_bytes += done.uncompressed_bytes
                 self._wire_bytes += size
-                self._unpacked_bytes += done.unpacked_bytes
+                self._unpacked_bytes += done.uncompressed_bytes
             interval.codec = done.codec
-            newest_ms, histogram = done.max_timestamp, interval.latency_ms
+            newest_ms, histogram = done.batch.max_timestamp, interval.latency_ms
             bucket = latency_bucket(now_ms - newest_ms)
             histogram[bucket] = histogram.get(bucket, 0) + count
             self._source, self._target = done.source_next, target + count

@@ -1,6 +1,6 @@
-"""Asking a target's brokers what its batches don't tell: where leader epochs ended, which producers are remembered.
+"""Asking a target's brokers what its batches don't show: where leader epochs ended, and the state of producers.
 
-Several copies may write one shared remote partition, each with an epoch and a producer of its own.
+Several source partitions may be copied into one shared remote partition, each with an epoch and a producer of its own.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from mirror_ray.replication.partition import PartitionReplication
 log = logging.getLogger(__name__)
 
 
-async def ask_where_epochs_ended(
+async def query_epoch_ends(
     target: ClusterConnections, copies: Sequence[PartitionReplication], ends: Mapping[TopicPartition, LogEnd]
 ) -> dict[PartitionReplication, OffsetAnswer]:
-    """Up to where each shared copy's log is the one that held its anchor.
+    """Find up to where each shared log is the one that held the acknowledged pair.
 
-    Those whose leader is the same one still, or whose anchor names no epoch, are left out.
+    Partitions with the same leader epoch as then, or whose pair has no epoch, are left out.
     """
-    wanted: list[dict[TopicPartition, PartitionReplication]] = []
+    rounds: list[dict[TopicPartition, PartitionReplication]] = []
     for copy in copies:
         partition, epoch = copy.assignment.target, copy.acknowledged.target_epoch
         if copy.needs_scan and 0 <= epoch < ends[partition].leader_epoch and not ends[partition].error_code:
             # A request names a partition once.
-            turn = next((each for each in wanted if partition not in each), None)
-            if turn is None:
-                wanted.append(turn := {})
-            turn[partition] = copy
+            free = next((asked for asked in rounds if partition not in asked), None)
+            if free is None:
+                rounds.append(free := {})
+            free[partition] = copy
     found: dict[PartitionReplication, OffsetAnswer] = {}
-    for turn in wanted:
-        epochs = {partition: copy.acknowledged.target_epoch for partition, copy in turn.items()}
-        by_leader = _by_leader(target, turn)
-        asked = [_epoch_ends(target, leader, led, epochs) for leader, led in by_leader.items()]
-        for answers in await asyncio.gather(*asked):
-            found |= {turn[partition]: answer for partition, answer in answers.items()}
+    for asked in rounds:
+        epochs = {partition: copy.acknowledged.target_epoch for partition, copy in asked.items()}
+        by_leader = _by_leader(target, asked)
+        queries = [_epoch_ends(target, leader, led, epochs) for leader, led in by_leader.items()]
+        for answers in await asyncio.gather(*queries):
+            found |= {asked[partition]: answer for partition, answer in answers.items()}
     return found
 
 
@@ -59,10 +59,10 @@ async def _epoch_ends(
         return dict.fromkeys(led, OffsetAnswer(-1, NETWORK_EXCEPTION))
 
 
-async def ask_for_producers(
+async def query_producers(
     target: ClusterConnections, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, KnownProducers]:
-    """Which producers the leaders remember; none where a broker is too old to tell, or may not tell us."""
+    """Read the leaders' producer states; none where a broker is too old for that, or we lack the right."""
     by_leader = _by_leader(target, partitions)
     found: dict[TopicPartition, KnownProducers] = {}
     for answers in await asyncio.gather(*(_producers(target, leader, led) for leader, led in by_leader.items())):
@@ -76,7 +76,7 @@ async def _producers(
     try:
         return await known_producers(await target.connect(leader, CONTROL), led)
     except KafkaProtocolError as error:
-        log.info("broker %d does not tell which producers it remembers: %s", leader, error)
+        log.info("broker %d does not describe its producers: %s", leader, error)
         return dict.fromkeys(led, KnownProducers({}))
     except (OSError, TimeoutError, MirrorError) as error:
         log.info("asking broker %d for producers: %s", leader, error)

@@ -15,7 +15,7 @@ from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotRea
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.translation import LogBounds
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.replication.recovery import content_of
+from mirror_ray.replication.target_log import content_of
 from mirror_ray.takeover.decisions import PartitionFindings
 from mirror_ray.takeover.mm2_progress import NOTHING_ALIKE, ProgressMatch, match
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError

@@ -17,7 +17,7 @@ from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.records.decode import records_of
-from mirror_ray.replication.copied_records import TargetLog
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import record, sealed
 
 DAY_MS = 24 * 3600 * 1000

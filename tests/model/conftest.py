@@ -46,7 +46,7 @@ class _Unforeseen(logging.Handler):
 @pytest.fixture(autouse=True, scope="session")
 def nothing_unforeseen() -> Iterator[None]:
     """As long as the model is driven."""
-    log, handler = logging.getLogger("mirror_ray.replication.sender"), _Unforeseen()
+    log, handler = logging.getLogger("mirror_ray.replication.supervision"), _Unforeseen()
     level = log.level
     log.setLevel(logging.INFO)
     log.addHandler(handler)

@@ -117,7 +117,7 @@ class Control(Network):
         if number in holder.copies:
             copy = holder.copies[number]
             self._check(copy.report())
-            settled = copy.settled and copy.place.known and copy.state == "copying"
+            settled = copy.complete
             coordinator.hear(holder.number, replace(copy.report(), settled=settled))
             holder.drop(number)
         coordinator.disown(number, free=True)

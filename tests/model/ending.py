@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirror_ray.model.fault import FaultKind
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from tests.model.world import World, each_once
 
 #: What may have been done to a partition that makes a trouble true.
@@ -66,9 +67,9 @@ def at_rest(world: World, number: int) -> bool:
     copy = holder(world, number)
     if copy is None:
         return any(number in each.refused for each in world.coordinators if not each.fenced)
-    if copy.trouble is not None:
+    if copy.fault is not None:
         return True
-    done = copy.state == "copying" and copy.settled and not copy.question
+    done = copy.state is CopyState.RUNNING and copy.settled
     return done and copy.acknowledged.source_offset == world.sources[number].end
 
 
@@ -91,9 +92,9 @@ def check(world: World) -> None:
         assert at_rest(world, number), f"partition {number} neither copied nor stopped: {copy and copy.report()}"
         if copy is None:
             assert done & {"state_lost", "foreign"}, f"partition {number} refused; done were {done}"
-        elif copy.trouble is not None:
-            why = f"{copy.trouble.kind}: {copy.trouble.text}; done were {done}"
-            assert done & JUSTIFIED.get(copy.trouble.kind, set()), why
+        elif copy.fault is not None:
+            why = f"{copy.fault.kind}: {copy.fault.text}; done were {done}"
+            assert done & JUSTIFIED.get(copy.fault.kind, set()), why
         else:
             # Among others' records a batch in the wrong place is not told by where it is.
             wrong = world.wrongs.get(number)

@@ -1,4 +1,4 @@
-"""A replicator without sockets: the real copies, leases and senders, and what the rest of the shell does with them.
+"""A replicator without sockets: the real partitions, leases and senders, and what the rest of the shell does with them.
 
 Follows ``flow``, ``lifecycle``, ``fetcher`` and ``engine`` of ``mirror_ray.replication`` step for step; what takes time
 there is two steps here, with anything in between.
@@ -14,13 +14,13 @@ from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.replication.copied_records import TargetLog, scanned_from, wants_memory
 from mirror_ray.replication.faults import ReplicationFault, recreated
 from mirror_ray.replication.leases import LeaseTable, Tenure
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.recovery import TargetContents
-from mirror_ray.replication.scan import TargetScan
+from mirror_ray.replication.partition_states import CopyState, Instruction
+from mirror_ray.replication.partition_transforms import WaitingDeadLetters
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetContents, TargetLog, TargetScan, scan_start, wants_producer_state
 from tests.model.broker import TargetPartition
 from tests.model.requests import Connection, Part, Spoilt
 from tests.model.sending import Sending, Wiring
@@ -102,8 +102,8 @@ class Replicator:
         """Forget a partition; what is in flight has an unknown outcome from here on."""
         copy = self.copies.pop(number, None)
         if copy is not None:
+            copy.remove()
             self.detach(copy)
-            copy.lost()
             self.book.drop(copy.assignment.partition.source)
 
     def begin_look(self) -> None:
@@ -149,7 +149,7 @@ class Replicator:
         copy, target = self.copies[number], self.around.targets[number]
         if target.topic_id != copy.assignment.target_topic_id:
             found, assigned = target.topic_id, copy.assignment.target_topic_id
-            self.stop(copy, ReplicationFault(recreated("remote", "A.t", found, assigned)))
+            self.failed(copy, ReplicationFault(recreated("remote", "A.t", found, assigned)))
         elif target.end == target.high_watermark:
             self.ends[number] = (copy, target.seen(copy.acknowledged.target_epoch, scanned=copy.needs_scan))
 
@@ -160,14 +160,14 @@ class Replicator:
         if copy is not self.copies.get(number) or not copy.needs_end:
             return
         contents = TargetContents() if copy.wants_contents else None
-        begin = scanned_from(copy.acknowledged, seen)
-        if (copy.needs_scan or copy.wants_contents) and (copy.needs_tail(seen.end) or seen.agrees_to <= begin):
+        begin = scan_start(copy.acknowledged, seen)
+        if (copy.needs_scan or copy.wants_contents) and (copy.needs_last_batch(seen.end) or seen.agrees_to <= begin):
             scan = TargetScan(copy.assignment, copy.acknowledged, begin, contents)
             scan.add(each.parsed() for each in target.log if each.next_offset > begin and each.base_offset < seen.end)
-            seen = scan.told(seen) if copy.needs_scan else seen
-        if copy.needs_tail(seen.end) and not copy.needs_scan:
+            seen = scan.describe(seen) if copy.needs_scan else seen
+        if copy.needs_last_batch(seen.end) and not copy.needs_scan:
             seen = replace(seen, tail=target.tail(seen.end))
-        if wants_memory(copy.acknowledged, seen, copy.assignment):
+        if wants_producer_state(copy.acknowledged, seen, copy.assignment):
             if (target.leader_epoch, target.end, target.high_watermark) != (seen.epoch, seen.end, seen.end):
                 return
             known = target.producers.get(copy.assignment.producer_id)
@@ -175,22 +175,28 @@ class Replicator:
         try:
             copy.established(seen, contents)
         except MirrorError as error:
-            self.stop(copy, error)
+            self.failed(copy, error)
             return
+        copy.placed()
+        copy.take_instructions()
         self.leaders[copy], self.leader_epochs[copy] = target.leader, target.leader_epoch
         self.sending.attach(copy, target.leader)
         self.sending.step()
 
-    def stop(self, copy: PartitionReplication, error: Exception) -> None:
-        """The partition alone stops; it is looked at again later."""
-        self.detach(copy)
-        copy.rewind("stopped", str(error))
-        copy.trouble = error.trouble if isinstance(error, ReplicationFault) else None
+    def failed(self, copy: PartitionReplication, error: Exception) -> None:
+        """The partition alone stops; its target's log end is read again later."""
+        copy.stop(error)
+        self.carry_out(copy)
 
-    def again(self, copy: PartitionReplication) -> None:
-        """Something passing: the target's end is read again."""
-        self.detach(copy)
-        copy.rewind("establishing", copy.reason)
+    def interrupted(self, copy: PartitionReplication, reason: str | None = None) -> None:
+        """Something failed that passes: the target's log end is read again."""
+        copy.interrupt(reason)
+        self.carry_out(copy)
+
+    def carry_out(self, copy: PartitionReplication) -> None:
+        """Do what the partition's transitions instruct."""
+        if Instruction.DETACH in copy.take_instructions():
+            self.detach(copy)
 
     def detach(self, copy: PartitionReplication) -> None:
         """Neither fetch nor send."""
@@ -213,28 +219,28 @@ class Replicator:
         """The answer is taken, if it still is an answer to what is wanted."""
         copy, fetched = self.fetches.pop(number)
         current = copy is self.copies.get(number) and copy in self.leaders
-        if not current or not copy.fetchable or fetched.position != copy.fetch_offset:
+        if not current or not copy.state.fetches or fetched.position != copy.fetch_offset:
             return
         if fetched.error:
-            copy.question = "out_of_range"
+            copy.out_of_range()
             return
         if fetched.diverging_from >= 0:
             try:
                 copy.diverged(fetched.diverging_from)
             except ReplicationFault as error:
-                self.stop(copy, error)
+                self.failed(copy, error)
             else:
-                self.again(copy)
+                self.interrupted(copy)
             return
-        copy.saw(fetched.stable_end, fetched.end)
+        copy.source_answered(fetched.stable_end, fetched.end)
         try:
             copy.process(copy.received(memoryview(bytearray(fetched.records))), fetched.aborted)
         except ReplicationFault as error:
-            copy.obstacle = error
+            copy.block(error)
             if copy.drained:
-                self.stop(copy, error)
-        if copy.state == "establishing":
-            self.again(copy)
+                self.failed(copy, error)
+        if copy.state is CopyState.ESTABLISHING:
+            self.interrupted(copy)
         self.sending.schedule(copy)
         self.sending.step()
 
@@ -246,16 +252,16 @@ class Replicator:
         try:
             copy.source_bounds(source.start, source.end, source.stable_end)
         except MirrorError as error:
-            self.stop(copy, error)
+            self.failed(copy, error)
             return
-        if copy.state == "establishing":
-            self.again(copy)
+        if copy.state is CopyState.ESTABLISHING:
+            self.interrupted(copy)
 
     def _is_another_source(self, copy: PartitionReplication) -> bool:
         """Whether the source topic is not the one that was assigned, by which it is asked for; stops the copy then."""
         found, assigned = self.around.sources[copy.source.partition].topic_id, copy.assignment.source_topic_id
         if found != assigned:
-            self.stop(copy, ReplicationFault(recreated("source", "t", found, assigned)))
+            self.failed(copy, ReplicationFault(recreated("source", "t", found, assigned)))
         return found != assigned
 
     # ---- what senders say of the target
@@ -267,20 +273,39 @@ class Replicator:
 
     def acknowledged(self, copy: PartitionReplication) -> None:
         """The target took a batch."""
-        if copy.obstacle is not None and copy.drained:
-            self.stop(copy, copy.obstacle)
+        if copy.blocked_by is not None and copy.drained:
+            self.failed(copy, copy.blocked_by)
 
-    def refused(self, copy: PartitionReplication) -> None:
-        """The target refused one; those behind it say nothing new."""
+    def refused(self, copy: PartitionReplication, error: str = "", message: str | None = None) -> None:
+        """The target refused a batch; refusals behind it are its consequences."""
         if copy in self.leaders:
-            self.again(copy)
+            self.interrupted(copy)
 
     def lost(self, copy: PartitionReplication) -> None:
         """The connection is gone, or an answer is."""
         if copy.pipeline.in_flight or copy in self.leaders:
             copy.lost()
-            if copy.state != "stopped":
-                self.again(copy)
+            self.carry_out(copy)
+            if not copy.state.stopped:
+                self.interrupted(copy)
+
+    def buffer_freed(self) -> None:
+        """Of ``PartitionEvents``."""
+
+    def target_throttled(self, wait_s: float) -> None:
+        """Of ``PartitionEvents``."""
+
+    def fetched(self, copy: PartitionReplication) -> None:
+        """Of ``PartitionEvents``, for fetchers."""
+
+    def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
+        """Of ``PartitionEvents``, for fetchers."""
+
+    def waiting(self, copy: PartitionReplication, reason: str) -> None:
+        """Of ``PartitionEvents``, for fetchers."""
+
+    def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
+        """Of ``PartitionEvents``, for transforms."""
 
     def reset(self, connection: Connection) -> None:
         """A sender has given a connection up; what the broker has of it, it may still handle."""

@@ -20,7 +20,7 @@ class Resolving(Control):
         if coordinator is None or holder is None or not holder.runs or self._is_under_way(number):
             return False
         copy = holder.copies[number]
-        trouble, report = copy.trouble, copy.report()
+        trouble, report = copy.fault, copy.report()
         ours = coordinator.owners.get(number) == (holder.number, report.epoch)
         if trouble is None or not ours or target.end != target.high_watermark:
             return False

@@ -11,6 +11,7 @@ from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.replication.commit_groups import GROUP_BYTES
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.sender import Lease, Sender
 from tests.model.requests import Connection, Part
 from tests.model.stepped import SteppedLoop
@@ -27,8 +28,8 @@ class Wiring:
     max_request_bytes: int = 1 << 20
 
 
-class Owner(Lease, Protocol):
-    """The replicator: its leases, and what becomes of its copies."""
+class Owner(Lease, PartitionEvents, Protocol):
+    """The replicator: its leases, and what becomes of its partitions."""
 
     #: Where each copy is sent to.
     leaders: dict[PartitionReplication, int]
@@ -44,22 +45,6 @@ class Owner(Lease, Protocol):
 
     def reset(self, connection: Connection) -> None:
         """A sender has given the connection up."""
-        ...
-
-    def acknowledged(self, copy: PartitionReplication) -> None:
-        """The target took a batch."""
-        ...
-
-    def refused(self, copy: PartitionReplication) -> None:
-        """The target refused a batch."""
-        ...
-
-    def stop(self, copy: PartitionReplication, error: Exception) -> None:
-        """The partition must not go on."""
-        ...
-
-    def lost(self, copy: PartitionReplication) -> None:
-        """A batch's answer will not come."""
         ...
 
 
@@ -138,12 +123,7 @@ class Sending:
             lease=owner,
             group_bytes=wiring.group_bytes,
             most_requests=wiring.most_requests,
-            on_throttled=lambda wait_s: None,
-            on_answered=lambda: None,
-            on_acknowledged=owner.acknowledged,
-            on_refused=lambda copy, error, message: owner.refused(copy),
-            on_stopped=owner.stop,
-            on_lost=owner.lost,
+            events=owner,
         )
 
     # ---- what senders and connections call

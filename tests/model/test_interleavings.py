@@ -8,9 +8,8 @@ import pytest
 
 from mirror_ray.kafka.produce import FIRST_TOPIC_ID_VERSION
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.recovery import TargetContents
+from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.model.cast import Nature
 from tests.model.ending import check, come_to_rest, holder
 from tests.model.judge import Wrong
@@ -86,7 +85,7 @@ def _all_is_well(world: World) -> None:
     come_to_rest(world)
     check(world)
     assert not world.wrongs
-    assert _copy(world).trouble is None
+    assert _copy(world).fault is None
 
 
 @naive
@@ -156,7 +155,7 @@ def test_retention_that_ate_the_tail(naive: bool, forgotten: bool, monkeypatch: 
     elif forgotten:
         come_to_rest(world)
         check(world)
-        trouble = _copy(world).trouble
+        trouble = _copy(world).fault
         assert trouble is not None
         assert trouble.kind == "copy_lost"
     else:
@@ -184,7 +183,7 @@ def test_frozen_between_lease_check_and_send(forgotten: bool) -> None:
     assert ("twice" in world.wrongs.get(0, "")) == forgotten
     come_to_rest(world)
     check(world)
-    assert (_copy(world).trouble is not None) == forgotten
+    assert (_copy(world).fault is not None) == forgotten
 
 
 @naive
@@ -232,7 +231,7 @@ def test_recreated_target_topic(naive: bool) -> None:
     else:
         come_to_rest(world)
         check(world)
-        trouble = _copy(world).trouble
+        trouble = _copy(world).fault
         assert trouble is not None
         assert trouble.kind == "target_recreated"
         assert world.targets[0].end == 0

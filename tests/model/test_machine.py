@@ -106,7 +106,7 @@ class Mirror(RuleBasedStateMachine):
         for number in range(len(self.world.sources)):
             copy = holder(self.world, number)
             steps.tally["records copied"] += len(self.world.judges[number].history)
-            steps.tally["refused" if copy is None else copy.trouble.kind if copy.trouble else "all copied"] += 1
+            steps.tally["refused" if copy is None else copy.fault.kind if copy.fault else "all copied"] += 1
         steps.tally["late requests taken, and seen"] += len(self.world.wrongs)
 
     def _do(self, acts: list[Act], which: int) -> None:

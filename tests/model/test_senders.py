@@ -78,7 +78,7 @@ class Scene:
         come_to_rest(self.world)
         check(self.world)
         assert not self.world.wrongs
-        assert all(copy.trouble is None for copy in self.replicator.copies.values())
+        assert all(copy.fault is None for copy in self.replicator.copies.values())
 
 
 @pytest.mark.parametrize("version", [LOWEST_VERSION, FIRST_TOPIC_ID_VERSION - 1, HIGHEST_VERSION])
@@ -121,12 +121,12 @@ def test_a_connection_outlives_a_refusal_with_nothing_behind_it() -> None:
 def test_a_single_batch_on_a_new_connection() -> None:
     """Nothing of the copy was in flight on the old one, so nothing else tells it that the producer may be unknown."""
     scene = Scene()
-    assert scene.copy.deep
+    assert scene.copy.pipeline.deep
     scene.world.lose_connection(scene.replicator, 0)
     scene.forget()
     assert scene.send(3) == 1
     scene.world.serve()
-    assert scene.copy.deep
+    assert scene.copy.pipeline.deep
     scene.all_is_well()
 
 
@@ -154,8 +154,8 @@ def test_a_batch_that_is_not_where_it_belongs() -> None:
     scene.world.done[0].add("foreign")
     scene.forget()
     scene.world.serve()
-    assert scene.copy.trouble is not None
-    assert scene.copy.trouble.kind == "target_foreign"
+    assert scene.copy.fault is not None
+    assert scene.copy.fault.kind == "target_foreign"
     come_to_rest(scene.world)
     check(scene.world)
 
@@ -186,7 +186,7 @@ def test_answers_behind_one_that_lacks_a_partition() -> None:
         each_once(scene.world.sending)
         each_once(scene.world.handling)
         each_once(scene.world.answering)
-    assert all(copy.trouble is None for copy in scene.replicator.copies.values())
+    assert all(copy.fault is None for copy in scene.replicator.copies.values())
     scene.all_is_well()
 
 

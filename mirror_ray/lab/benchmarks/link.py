@@ -33,7 +33,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.devcluster.proxy import long_link
 from mirror_ray.model.assignment import PartitionReport
-from mirror_ray.replication import flow
+from mirror_ray.replication import flow_parts
 from mirror_ray.replication.sender import Sender
 from tests.support.engine import Advertised, Engine, Replicated
 
@@ -93,7 +93,7 @@ class LinkBench:
                 advertised = stack.enter_context(delayed(far, self.delay_s))
             else:
                 advertised = None
-            stack.enter_context(mock.patch.object(flow, "Sender", partial(Sender, **mode.sender)))
+            stack.enter_context(mock.patch.object(flow_parts, "Sender", partial(Sender, **mode.sender)))
             async with Replicated(self.source, self.target, prefix=f"{next(self.numbers)}.") as replicated:
                 replicated.remote(TOPIC, 1, link.replication_factor)
                 engine = await replicated.engine(advertised=advertised, buffer_bytes=BUFFER_BYTES)

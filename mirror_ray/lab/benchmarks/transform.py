@@ -28,8 +28,8 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import Codec, RecordBatch, iter_batches, rewrite, verify
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
+from mirror_ray.replication.outgoing_batch import outgoing_batches
 from mirror_ray.replication.partition_transforms import PartitionTransforms
-from mirror_ray.replication.prepare import pieces_of
 from mirror_ray.transforms import FilterByKey, InsertHeader, MaskJsonFields, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 
@@ -94,8 +94,8 @@ def fetched(data: bytes) -> RecordBatch:
 def passed_on(data: bytes) -> None:
     """No transform."""
     batch = fetched(data)
-    for piece in pieces_of(batch, 0, ASSIGNMENT, None, singly=False):
-        rewrite(piece.batch, 1, 0, 0)
+    for outgoing in outgoing_batches(batch, 0, ASSIGNMENT, None, singly=False):
+        rewrite(outgoing.batch, 1, 0, 0)
 
 
 def transform(data: bytes, transforms: PartitionTransforms | None) -> None:
@@ -103,8 +103,8 @@ def transform(data: bytes, transforms: PartitionTransforms | None) -> None:
     batch = fetched(data)
     if transforms is None:
         batch = batch._replace(last_offset_delta=batch.last_offset_delta + 1)
-    for piece in pieces_of(batch, 0, ASSIGNMENT, transforms, singly=False):
-        rewrite(piece.batch, 1, 0, 0)
+    for outgoing in outgoing_batches(batch, 0, ASSIGNMENT, transforms, singly=False):
+        rewrite(outgoing.batch, 1, 0, 0)
 
 
 def transform_next(batches: Iterator[bytes], transforms: PartitionTransforms | None) -> None:

@@ -14,10 +14,16 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches
-from mirror_ray.replication.copied_records import SentRecords, TargetLog, copied_since, last_copied, wants_memory
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.recovery import TargetContents
-from mirror_ray.replication.scan import TargetScan
+from mirror_ray.replication.target_log import (
+    SentRecords,
+    TargetContents,
+    TargetLog,
+    TargetScan,
+    copied_since,
+    last_copied,
+    wants_producer_state,
+)
 from tests.support import batches
 
 OURS, OTHERS = 4711, 9
@@ -50,14 +56,14 @@ def scanned(end: int, *found: RecordBatch, agrees_to: int = 10**9) -> TargetLog:
     """What a scan makes of these batches."""
     scan = TargetScan(SHARED, ANCHOR, min(agrees_to, ANCHOR.target_offset))
     scan.add(found)
-    return scan.told(TargetLog(end=end, agrees_to=agrees_to))
+    return scan.describe(TargetLog(end=end, agrees_to=agrees_to))
 
 
 def trouble(log: TargetLog, assignment: Assignment = SHARED, sent: SentRecords | None = None) -> PartitionFault:
     """What is wrong with it."""
     with pytest.raises(ReplicationFault) as raised:
         copied_since(ANCHOR, log, assignment, sent or SentRecords())
-    return raised.value.trouble
+    return raised.value.fault
 
 
 # ---- a topic that others write to
@@ -66,7 +72,7 @@ def trouble(log: TargetLog, assignment: Assignment = SHARED, sent: SentRecords |
 def test_half_of_all_sequences_count_forward_where_there_is_room() -> None:
     """A recount from the first pair on may meet as many records; where there is less room, they were lost."""
     many = SEQUENCE_MODULUS // 2 + 5
-    log = TargetLog(end=3 * many, tail=batch(3 * many - 10, 10, 40 + many - 10), whole_from=0, agrees_to=10**12)
+    log = TargetLog(end=3 * many, tail=batch(3 * many - 10, 10, 40 + many - 10), complete_from=0, agrees_to=10**12)
     assert copied_since(ANCHOR, log, SHARED) == many
     assert trouble(replace(log, end=ANCHOR.target_offset + many - 1)).kind == "target_truncated"
 
@@ -74,17 +80,17 @@ def test_half_of_all_sequences_count_forward_where_there_is_room() -> None:
 def test_a_log_without_holes_says_it_by_itself() -> None:
     """Whatever others have written, before ours, between and behind."""
     log = scanned(120, batch(100, 5, 7, OTHERS), batch(105, 10, 40), batch(115, 5, 12, OTHERS))
-    assert not wants_memory(ANCHOR, log, SHARED)
+    assert not wants_producer_state(ANCHOR, log, SHARED)
     assert copied_since(ANCHOR, log, SHARED) == 10
     others = scanned(105, batch(100, 5, 7, OTHERS))
-    assert not wants_memory(ANCHOR, others, SHARED)
+    assert not wants_producer_state(ANCHOR, others, SHARED)
     assert copied_since(ANCHOR, others, SHARED) == 0
 
 
 def test_holes_before_our_newest_batch_don_t_matter() -> None:
     """Its sequences say what was before it."""
     log = scanned(120, batch(112, 8, 52))
-    assert not wants_memory(ANCHOR, log, SHARED)
+    assert not wants_producer_state(ANCHOR, log, SHARED)
     assert copied_since(ANCHOR, log, SHARED) == 20
 
 
@@ -100,7 +106,7 @@ def test_holes_before_our_newest_batch_don_t_matter() -> None:
 )
 def test_behind_our_newest_batch_the_broker_s_memory_decides(log: TargetLog) -> None:
     """Cleaning, retention or DeleteRecords may have taken newer ones of ours; nothing is guessed."""
-    assert wants_memory(ANCHOR, log, SHARED)
+    assert wants_producer_state(ANCHOR, log, SHARED)
     assert copied_since(ANCHOR, replace(log, remembered=52), SHARED) == 12
     assert trouble(log).kind == "copy_lost"
     found = 5 if log.tail else 0
@@ -114,7 +120,7 @@ def test_acknowledged_records_that_an_unclean_election_took() -> None:
     assert (told.kind, told.target_from, told.target_to) == ("target_truncated", 70, 80)
     assert "lost 10 records" in told.text
     forgotten = scanned(130, batch(60, 70, 3, OTHERS), agrees_to=60)
-    assert wants_memory(ANCHOR, forgotten, SHARED)
+    assert wants_producer_state(ANCHOR, forgotten, SHARED)
     assert trouble(replace(forgotten, remembered=25)).target_to == 60 + 15
     unknown = trouble(forgotten)
     assert (unknown.kind, unknown.target_from, unknown.target_to) == ("target_truncated", 60, 100)
@@ -144,7 +150,7 @@ def test_a_scan_from_before_the_anchor_takes_no_contents_from_there() -> None:
 def test_an_emptied_log_is_all_ours_where_the_broker_says_so(first: int, count: int) -> None:
     """However often sequences have begun again at 0."""
     log = TargetLog(end=first + count, remembered=(first + count) % SEQUENCE_MODULUS)
-    assert wants_memory(OffsetPair(0, first), replace(log, remembered=None), ALONE)
+    assert wants_producer_state(OffsetPair(0, first), replace(log, remembered=None), ALONE)
     assert copied_since(OffsetPair(0, first), log, ALONE) == count
 
 
@@ -176,7 +182,7 @@ def test_a_newest_batch_that_is_not_our_last_one_is_not_compared() -> None:
 def test_one_offset_behind_our_newest_batch_is_a_hole() -> None:
     """A batch of one record of ours may have been there."""
     log = scanned(120, batch(100, 5, 40), batch(106, 14, 0, OTHERS))
-    assert wants_memory(ANCHOR, log, SHARED)
+    assert wants_producer_state(ANCHOR, log, SHARED)
     assert trouble(log).kind == "copy_lost"
 
 
@@ -195,4 +201,4 @@ def test_sequences_begin_again_behind_the_last_one() -> None:
     assert copied_since(last, scanned(110, batch(100, 10, SEQUENCE_MODULUS - 4)), SHARED) == 10
     with pytest.raises(ReplicationFault) as raised:
         copied_since(OffsetPair(500, 100, 2), scanned(110, batch(60, 50, SEQUENCE_MODULUS - 55)), SHARED)
-    assert raised.value.trouble.target_to == 110 + 7
+    assert raised.value.fault.target_to == 110 + 7

@@ -14,11 +14,11 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.fetcher import FetchedBatches, Fetcher, pieces
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch

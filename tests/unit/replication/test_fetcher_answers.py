@@ -14,11 +14,11 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.fetcher import FetchedBatches, Fetcher
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
@@ -158,7 +158,7 @@ async def test_a_log_that_is_another_one_is_not_read_on(scene: Scene) -> None:
     assert scene.receive(answer(diverging_from=0)) == []
     (error,) = scene.stopped
     assert isinstance(error, ReplicationFault)
-    assert error.trouble.kind == "source_truncated"
+    assert error.fault.kind == "source_truncated"
 
 
 async def test_errors_of_a_partition(scene: Scene) -> None:
@@ -178,7 +178,7 @@ async def test_nothing_is_taken_behind_a_corrupt_batch(scene: Scene) -> None:
     arrived = scene.receive(answer(ONE + rotten[:-1] + b"!" + batch(2, [(0, b"c")])))
     await scene.fetcher._process(arrived)
     assert scene.copy.obstacle is not None
-    assert not scene.copy.fetchable
+    assert not scene.copy.state.fetches
     assert [each.source_first for each in scene.copy.pipeline.ready] == [0]
 
 

@@ -16,10 +16,10 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication import flow_transforms
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.flow_transforms import FlowTransforms
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
 from tests.support.transforms import suffix, transforms
@@ -137,7 +137,7 @@ async def test_dead_letters_are_tried_again_until_they_are_written(
         await scene.went_on.wait()
     assert scene.waits == ["records that a transform failed on can't be set aside: no leader"] * 2
     assert [each.value for each in writer.records] == [b"bad"]
-    assert copy.fetchable
+    assert copy.state.fetches
     data = batch(0, list(enumerate((b"a", b"bad", b"b"))))
     copy.process(copy.received(memoryview(bytearray(data))), [])
     scene.transforms.changed(copy)

@@ -11,11 +11,11 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.broker_loops import BrokerLoops
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.lifecycle import Lifecycle
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.retry import RetryTimes
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
 
 _ASSIGNMENT = Assignment(
@@ -111,7 +111,7 @@ def test_looking_again_is_no_recovery(scene: Scene) -> None:
     """A stopped partition is reported as such, with its reason, until the target takes something."""
     _looked_at_again(scene)
     values = memoryview(bytearray(batch(0, [(0, b"value")])))
-    scene.copy.saw(1, 1)
+    scene.copy.source_answered(1, 1)
     scene.copy.process(scene.copy.received(values), ())
     sent = scene.copy.take()
     report = scene.copy.report()
@@ -125,7 +125,7 @@ def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
     """Where there is nothing to be copied, nothing will ever be taken."""
     _looked_at_again(scene)
     assert scene.copy.report().state == "stopped"
-    scene.copy.saw(0, 0)
+    scene.copy.source_answered(0, 0)
     scene.copy.process(scene.copy.received(memoryview(b"")), ())
     report = scene.copy.report()
     assert (report.state, report.reason) == ("copying", None)
@@ -159,17 +159,17 @@ def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
     for _ in range(5):
         scene.copy.established(TargetLog(end=0))
         scene.life.back_off(scene.copy, refused, None)
-        assert scene.copy.trouble is None
+        assert scene.copy.fault is None
     scene.copy.established(TargetLog(end=0))
     scene.life.back_off(scene.copy, refused, None)
-    assert scene.copy.trouble is not None
-    assert scene.copy.trouble.kind == "copy_lost"
+    assert scene.copy.fault is not None
+    assert scene.copy.fault.kind == "copy_lost"
     scene.copy.established(TargetLog(end=0))
     scene.life.established(scene.copy)
     report = scene.copy.report()
     assert (report.state, report.trouble is None) == ("stopped", False)
     scene.life.acknowledged(scene.copy)
-    assert scene.copy.trouble is None
+    assert scene.copy.fault is None
 
 
 def _sent(scene: Scene, number: int = 1) -> None:
@@ -205,10 +205,10 @@ def test_a_topic_that_stays_away_is_missing(scene: Scene) -> None:
     """For a moment it may be one that was just created."""
     for _ in range(6):
         scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
-        assert scene.copy.trouble is None
+        assert scene.copy.fault is None
     scene.life.back_off(scene.copy, "UNKNOWN_TOPIC_ID", None)
-    assert scene.copy.trouble is not None
-    assert scene.copy.trouble.kind == "target_missing"
+    assert scene.copy.fault is not None
+    assert scene.copy.fault.kind == "target_missing"
 
 
 def test_what_is_before_an_obstacle_is_answered_first(scene: Scene) -> None:

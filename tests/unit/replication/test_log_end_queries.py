@@ -14,7 +14,6 @@ from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.replication import log_end_queries
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.last_batch import LastBatches
 from mirror_ray.replication.log_end_queries import (
     SourceBounds,
@@ -24,8 +23,9 @@ from mirror_ray.replication.log_end_queries import (
     look_at_sources,
     look_at_targets,
 )
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetLog
 
 ASSIGNMENT = Assignment(
     partition=FlowPartition(FlowName("A", "B"), "t", 0),
@@ -156,7 +156,7 @@ async def test_a_brokers_memory_is_of_the_log_that_was_read(
         return dict.fromkeys(partitions, KnownProducers({1: 8, 2: 70}))
 
     async def holed(_: object, __: object, look: log_end_queries.Look) -> log_end_queries.Look:
-        return replace(look, log=replace(look.log, whole_from=9)) if isinstance(look, TargetProbe) else look
+        return replace(look, log=replace(look.log, complete_from=9)) if isinstance(look, TargetProbe) else look
 
     monkeypatch.setattr(log_end_queries, "ask_for_producers", known)
     monkeypatch.setattr(log_end_queries, "_look_closely", holed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.replication.outgoing_batch import CopyProgress, OutgoingBatch
+from mirror_ray.replication.outgoing_batch import OutgoingBatch
+from mirror_ray.replication.pipeline import CopyProgress
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(70, 1 << 20), st.integers(-1, 1 << 42))))

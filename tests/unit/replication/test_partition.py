@@ -14,11 +14,10 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches, rewrite
 from mirror_ray.records.read_committed import CommittedOnly
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.outgoing_batch import BufferBudget, OutgoingBatch
+from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.recovery import TargetContents
+from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.support import batches
 
 ASSIGNMENT = Assignment(
@@ -63,13 +62,13 @@ def looking(*behind: bytes) -> PartitionReplication:
     """The target holds these records behind the anchor; the source has not been looked at yet."""
     copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 30), 1 << 30)
     copy.established(tail(*behind))
-    assert not copy.place.known
+    assert not copy.position.known
     return copy
 
 
 def sent(copy: PartitionReplication, number: int) -> list[OutgoingBatch]:
     """So many batches are under way."""
-    copy.deep = True
+    copy.pipeline.deep = True
     return [copy.take() for _ in range(number)]
 
 
@@ -80,12 +79,12 @@ def sent(copy: PartitionReplication, number: int) -> list[OutgoingBatch]:
 def test_a_batch_that_is_elsewhere_than_it_was_meant_for(at: int, kind: str) -> None:
     """Somebody else writes, or one before it failed: nothing more counts."""
     copy = copying(ASSIGNMENT, ONE, TWO)
-    copy.deep = True
+    copy.pipeline.deep = True
     first, second = copy.take(), copy.take()
     copy.answered(first.target_offset, committed=False)
     with pytest.raises(ReplicationFault) as raised:
         copy.answered(second.target_offset + at - 2)
-    assert raised.value.trouble.kind == kind
+    assert raised.value.fault.kind == kind
     assert copy.acknowledged == OffsetPair(0, 0)
 
 
@@ -170,14 +169,14 @@ def test_the_end_is_not_read_before_all_answers_are_there(state: str) -> None:
 def test_when_the_last_batch_is_looked_at() -> None:
     """Where there is one more than was acknowledged; or, behind a refusal, at all."""
     copy = copying(ASSIGNMENT, ONE)
-    assert not copy.needs_tail(0)
-    assert copy.needs_tail(1)
+    assert not copy.needs_last_batch(0)
+    assert copy.needs_last_batch(1)
     copy.answered(sent(copy, 1)[0].target_offset)
-    assert not copy.needs_tail(2)
+    assert not copy.needs_last_batch(2)
     fetch(copy, TWO)
     sent(copy, 1)
     copy.failed()
-    assert copy.needs_tail(2)
+    assert copy.needs_last_batch(2)
 
 
 @pytest.mark.parametrize("how", ["lost", "refused"])
@@ -192,7 +191,7 @@ def test_what_was_sent_is_found_again_without_the_source(how: str) -> None:
         copy.failed()
     assert copy.pipeline.unanswered
     copy.established(tail(b"c", b"d", at=2))
-    assert copy.place.known
+    assert copy.position.known
     assert (copy.acknowledged, copy.fetch_epoch) == (OffsetPair(4, 4), 4)
     assert (copy.fetch_offset, copy.process_offset) == (4, 4)
 
@@ -206,7 +205,7 @@ def test_what_only_the_leader_had_is_found_again() -> None:
         copy.lost()
         assert not copy.pipeline.uncommitted
         copy.established(end)
-        assert copy.place.known
+        assert copy.position.known
         assert copy.acknowledged == OffsetPair(end.end, end.end)
 
 
@@ -279,14 +278,14 @@ def test_a_hole_moves_only_a_place_that_is_known() -> None:
 def test_a_hole_that_was_passed_already_does_not_put_the_pair_back() -> None:
     """It may be fetched again."""
     copy = copying(replace(ASSIGNMENT, anchor=OffsetPair(4, 0)))
-    copy.place.passed_hole(2, 4)
+    copy.position.skip_gap(2, 4)
     assert copy.acknowledged.source_offset == 4
 
 
 def test_the_source_has_not_ended_while_more_is_stable() -> None:
     """A new leader's high watermark lags: what it showed was not all, and the walk goes on."""
     copy = looking(b"a", b"b", b"c")
-    copy.saw(2, 2)
+    copy.source_answered(2, 2)
     fetch(copy, ONE)
     assert copy.asks_source
     copy.source_bounds(0, 4, 4)
@@ -299,7 +298,7 @@ def test_the_source_has_not_ended_while_more_is_stable() -> None:
 def test_the_source_has_ended_though_more_should_be_there() -> None:
     """Now it is compared by what records hold."""
     copy = looking(b"a", b"b", b"c")
-    copy.saw(2, 2)
+    copy.source_answered(2, 2)
     fetch(copy, ONE)
     copy.source_bounds(0, 2, 2)
     assert copy.state == "establishing"
@@ -313,7 +312,7 @@ def test_a_source_that_is_another_log_stops_a_copy_that_has_its_end() -> None:
     copy.answered(sent(copy, 1)[0].target_offset)
     with pytest.raises(ReplicationFault) as raised:
         copy.diverged(1)
-    assert raised.value.trouble.kind == "source_truncated"
+    assert raised.value.fault.kind == "source_truncated"
 
 
 def test_a_backfill_fetches_nothing_at_its_end() -> None:
@@ -327,11 +326,11 @@ def test_a_backfill_fetches_nothing_at_its_end() -> None:
 def test_what_follows_the_last_match_is_fetched_again() -> None:
     """It was passed over while a record behind it might have matched, and is to be copied after all."""
     copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 30), 1 << 30)
-    copy.place.wants_contents = True
+    copy.position.wants_contents = True
     contents = TargetContents()
     contents.add(*iter_batches(memoryview(bytearray(batches.batch(0, [(0, b"a"), (1, b"gone")])))))
     copy.established(tail(b"-", b"-", b"-"), contents)
-    copy.saw(4, 4)
+    copy.source_answered(4, 4)
     fetch(copy, batches.batch(0, [(0, b"a")], 2), batches.batch(3, [(0, b"new")]))
     copy.source_bounds(0, 4, 4)
     assert (copy.acknowledged, copy.state) == (OffsetPair(3, 3), "establishing")

@@ -13,10 +13,10 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
 from mirror_ray.records.decode import records_of
-from mirror_ray.replication.copied_records import TargetLog
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch, marker
 
 OURS = 4711
@@ -155,10 +155,10 @@ class World:
         if copy.needs_end and action != "restart":
             end = len(self.target.values)
             tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
-            copy.established(TargetLog(end=end, tail=tail if copy.needs_tail(end) else None))
+            copy.established(TargetLog(end=end, tail=tail if copy.needs_last_batch(end) else None))
         elif action == "fetch" and copy.wants_fetch:
             records, aborted = self.source.fetch(copy.fetch_offset, number)
-            copy.saw(self.source.end, self.source.end)
+            copy.source_answered(self.source.end, self.source.end)
             copy.process(copy.received(records), aborted)
         elif copy.asks_source:
             copy.source_bounds(0, self.source.end, self.source.end)
@@ -172,7 +172,7 @@ class World:
             copy.failed()
         elif action == "lose":
             for outgoing in list(copy.pipeline.in_flight)[:number]:
-                if self.target.produce(bytes(outgoing.view)) is None:
+                if self.target.produce(bytes(outgoing.batch.view)) is None:
                     break
             copy.lost()
         elif action == "forget":
@@ -192,7 +192,7 @@ class World:
 
     def answer(self, *, committed: bool = True) -> None:
         """The broker handles the oldest request."""
-        offset = self.target.produce(bytes(self.copy.pipeline.in_flight[0].view))
+        offset = self.target.produce(bytes(self.copy.pipeline.in_flight[0].batch.view))
         if offset is None:
             self.copy.failed()
         else:

@@ -10,10 +10,10 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.position import ReplicationPosition
-from mirror_ray.replication.recovery import CleanedError, TargetContents
+from mirror_ray.replication.realignment import CleanedError
+from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.support import batches
 
 OURS = 4711
@@ -108,7 +108,7 @@ def test_what_is_not_recognised_is_not_looked_for_again() -> None:
     place.cleaned(transformed=False)
     with pytest.raises(ReplicationFault) as raised:
         place.cleaned(transformed=False)
-    assert raised.value.trouble.kind == "copy_lost"
+    assert raised.value.fault.kind == "copy_lost"
 
 
 def test_at_least_once_copies_again_from_the_pair() -> None:
@@ -139,7 +139,7 @@ def test_a_position_out_of_bounds_is_a_trouble_that_says_where_to_go_on(start: i
     place = ReplicationPosition(ASSIGNMENT, ASSIGNMENT.anchor)
     with pytest.raises(ReplicationFault) as raised:
         place.within(10, start, end)
-    trouble = raised.value.trouble
+    trouble = raised.value.fault
     assert trouble.kind == kind
     assert trouble.resume == OffsetPair(start if kind == "source_removed" else end, 0)
 
@@ -163,7 +163,7 @@ def test_what_was_removed_is_somebody_elses_only_where_nothing_was_sent(
     place = ReplicationPosition(replace(ASSIGNMENT, settled=settled), ASSIGNMENT.anchor)
     with pytest.raises(ReplicationFault) as raised:
         place.find(TargetLog(end=3), None, nothing_remembered, None, unanswered=unanswered)
-    assert raised.value.trouble.kind == kind
+    assert raised.value.fault.kind == kind
 
 
 def test_once_it_is_known_nothing_but_what_is_sent_is_behind_it() -> None:
@@ -172,7 +172,7 @@ def test_once_it_is_known_nothing_but_what_is_sent_is_behind_it() -> None:
     place.find(TargetLog(end=0), None, nothing_remembered, None)
     with pytest.raises(ReplicationFault) as raised:
         place.find(TargetLog(end=3), None, nothing_remembered, None, unanswered=False)
-    assert raised.value.trouble.kind == "target_foreign"
+    assert raised.value.fault.kind == "target_foreign"
 
 
 def comparing(ours: int, *kept: bytes, assignment: Assignment = ASSIGNMENT) -> ReplicationPosition:
@@ -217,7 +217,7 @@ def test_fewer_source_offsets_than_records_that_were_copied() -> None:
     place = comparing(3, b"a", b"b", b"c")
     with pytest.raises(ReplicationFault) as raised:
         place.passed(batch(10, [b"a", b"new"]), 10)
-    trouble = raised.value.trouble
+    trouble = raised.value.fault
     assert (trouble.kind, trouble.resume) == ("source_truncated", OffsetPair(11, 3))
 
 
@@ -227,7 +227,7 @@ def test_contents_that_can_not_be(shared: bool) -> None:
     assignment = replace(ASSIGNMENT, shared=shared, anchor=OffsetPair(10, 0, 0))
     with pytest.raises(ReplicationFault) as raised:
         comparing(3, *([b"a"] if shared else [b"a"] * 4), assignment=assignment)
-    assert raised.value.trouble.kind == "copy_lost"
+    assert raised.value.fault.kind == "copy_lost"
 
 
 def test_behind_what_was_removed_one_must_match() -> None:

@@ -15,10 +15,9 @@ from mirror_ray.model.fault import FaultKind
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches
-from mirror_ray.replication.copied_records import TargetLog, copied_since, to_be_scanned
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.realignment import Realignment
-from mirror_ray.replication.recovery import CleanedError, ContentMatch, SourceWalk, TargetContents
+from mirror_ray.replication.realignment import CleanedError, ContentMatch, Realignment, SourceWalk
+from mirror_ray.replication.target_log import TargetContents, TargetLog, copied_since, to_be_scanned
 from tests.support import batches
 
 OURS = 4711
@@ -58,7 +57,7 @@ def _tail(base_sequence: int, count: int, *, producer_id: int = OURS) -> RecordB
 def _trouble(anchor: OffsetPair, log: TargetLog, assignment: Assignment) -> FaultKind:
     with pytest.raises(ReplicationFault) as raised:
         copied_since(anchor, log, assignment)
-    return raised.value.trouble.kind
+    return raised.value.fault.kind
 
 
 # ---- how many records of ours the target holds
@@ -135,12 +134,12 @@ def test_ours_among_others_are_counted_by_sequence() -> None:
     anchor, shared = OffsetPair(3, 10, sequence=SEQUENCE_MODULUS - 2), _assignment(shared=True)
     assert copied_since(anchor, TargetLog(end=99, tail=_tail(1, 4)), shared) == 7
     assert copied_since(anchor, TargetLog(end=99), shared) == 0
-    assert _trouble(anchor, TargetLog(end=99, whole_from=11), shared) == "copy_lost"
+    assert _trouble(anchor, TargetLog(end=99, complete_from=11), shared) == "copy_lost"
 
 
 def test_a_stranger_behind_those_that_were_accepted() -> None:
     """Accepting foreign records once is no leave for all time; in a shared topic there are no strangers."""
-    log = TargetLog(end=30, tail=_tail(0, 4), stranger=_tail(0, 1, producer_id=9))
+    log = TargetLog(end=30, tail=_tail(0, 4), foreign=_tail(0, 1, producer_id=9))
     assert _trouble(OffsetPair(0, 0), log, _assignment(foreign_to=20)) == "target_foreign"
     assert copied_since(OffsetPair(0, 0), log, _assignment(foreign_to=20, shared=True)) == 4
 
@@ -293,7 +292,7 @@ def test_contents_say_nothing_where_others_values_may_have_replaced_ours() -> No
     shared = _assignment(shared=True)
     with pytest.raises(ReplicationFault) as raised:
         Realignment.over(shared, OffsetPair(0, 0, 0), OffsetPair(0, 9, 3), 3, _copied(b"a", b"b"))
-    assert raised.value.trouble.kind == "copy_lost"
+    assert raised.value.fault.kind == "copy_lost"
     assert Realignment.over(_assignment(), OffsetPair(0, 0), OffsetPair(0, 3), 3, _copied(b"a", b"b")).records == 3
 
 

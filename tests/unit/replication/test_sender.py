@@ -16,11 +16,11 @@ from mirror_ray.kafka.connection import Answer
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
 
 #: Topics by name, and answers that are made by hand.
@@ -187,7 +187,7 @@ async def deep(scene: Scene, copy: PartitionReplication, *values: bytes) -> None
     """One batch was acknowledged; these follow at once, in one group."""
     await scene.send(copy)
     await scene.answer(0, of("A.p", 0))
-    assert copy.deep
+    assert copy.pipeline.deep
     more(copy, *values)
     await scene.send(copy)
 
@@ -242,7 +242,7 @@ async def test_only_a_records_error_stops_for_a_record(scene: Scene) -> None:
     ((stopped, error),) = scene.stopped
     assert stopped is large
     assert isinstance(error, ReplicationFault)
-    assert error.trouble.kind == "record_refused"
+    assert error.fault.kind == "record_refused"
 
 
 async def test_a_batch_in_another_place_stops_its_partition(scene: Scene) -> None:
@@ -253,7 +253,7 @@ async def test_a_batch_in_another_place_stops_its_partition(scene: Scene) -> Non
     ((stopped, error),) = scene.stopped
     assert stopped is copy
     assert isinstance(error, ReplicationFault)
-    assert error.trouble.kind == "target_foreign"
+    assert error.fault.kind == "target_foreign"
     assert not scene.acknowledged
 
 
@@ -262,7 +262,7 @@ async def test_a_new_connection_begins_with_single_batches(scene: Scene) -> None
     copy, other = copy_of("p", b"1"), copy_of("q", b"1")
     await scene.send(other)
     await scene.answer(0, of("A.q", 0))
-    assert other.deep
+    assert other.pipeline.deep
     await scene.send(copy)
     scene.wire.abort("lost")
     await turns()

@@ -14,10 +14,10 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.copied_records import TargetLog
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
 
 P, Q = TopicPartition("p", 0), TopicPartition("q", 0)

@@ -16,11 +16,11 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.statistics import decode_statistics
 from mirror_ray.replication import statistics_publisher
-from mirror_ray.replication.copied_records import TargetLog
-from mirror_ray.replication.outgoing_batch import BufferBudget
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
+from mirror_ray.replication.target_log import TargetLog
 from tests.support.waiting import wait_until_async
 
 HOUR_MS = 3_600_000

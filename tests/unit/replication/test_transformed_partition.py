@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.copied_records import TargetLog
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import ErrorPolicy, PartitionTransforms
-from mirror_ray.replication.recovery import TargetContents
+from mirror_ray.replication.target_log import TargetContents, TargetLog
 from mirror_ray.transforms import Record, Result, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.support.batches import batch
@@ -160,7 +159,7 @@ def _pass(world: Transformed, copy: PartitionReplication) -> None:
             copy.established(_log(world), contents)
         if copy.wants_fetch:
             records, aborted = world.source.fetch(copy.fetch_offset, 3)
-            copy.saw(world.source.end, world.source.end)
+            copy.source_answered(world.source.end, world.source.end)
             copy.process(copy.received(records), aborted)
         if copy.asks_source:
             copy.source_bounds(world.source.batches[0][0], world.source.end, world.source.end)
@@ -186,7 +185,7 @@ def test_transforms_that_lied_about_being_pure_stop_the_partition(other: Callabl
     copy = _taken_over(world, Each(other))
     with pytest.raises(ReplicationFault, match="pure") as raised:
         _pass(world, copy)
-    assert raised.value.trouble.kind == "copy_lost"
+    assert raised.value.fault.kind == "copy_lost"
 
 
 def test_a_source_that_was_cleaned_since_is_matched() -> None:
@@ -230,7 +229,7 @@ def test_a_failure_stops_the_partition_at_its_record() -> None:
     records, aborted = source.fetch(0, 5)
     with pytest.raises(ReplicationFault, match="offset 2 of source partition t-0: mixed: ValueError: 2") as raised:
         copy.process(copy.received(records), aborted)
-    trouble = raised.value.trouble
+    trouble = raised.value.fault
     assert (trouble.kind, trouble.source_from, trouble.source_to) == ("transform_failed", 2, 3)
     assert copy.acknowledged == OffsetPair(2, 0)
     assert not copy.pipeline.ready
@@ -268,12 +267,12 @@ def test_dead_letters_of_a_place_that_was_left_are_not_waited_for() -> None:
     letters = copy.dead_letters
     assert letters is not None
     assert [failure.record.offset for failure in letters.failures] == [2, 7]
-    assert (copy.fetchable, copy.fetch_offset, copy.acknowledged) == (False, 0, OffsetPair(0, 0))
+    assert (copy.state.fetches, copy.fetch_offset, copy.acknowledged) == (False, 0, OffsetPair(0, 0))
     copy.lost()
     copy.established(TargetLog(end=0))
-    assert copy.fetchable
+    assert copy.state.fetches
     assert copy.transforms is not None
     copy.transforms.written(letters)
     copy.process(copy.received(world.source.fetch(0, 5)[0]), aborted)
     assert copy.dead_letters is not None
-    assert not copy.fetchable
+    assert not copy.state.fetches

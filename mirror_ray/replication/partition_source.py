@@ -1,0 +1,224 @@
+"""The source side of a replicated partition: which batches are taken, and where the position is found among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
+from mirror_ray.records.read_committed import CommittedOnly
+from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.replication.outgoing_batch import OutgoingBatch, outgoing_batches
+from mirror_ray.replication.partition_data import PartitionData
+from mirror_ray.replication.partition_states import CopyState, Event, Recovery
+from mirror_ray.replication.partition_transforms import DeadLettersWaitError, WaitingDeadLetters
+from mirror_ray.replication.realignment import CleanedError
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PartitionSource(PartitionData):
+    """Takes what was fetched, and what the source's leader answered."""
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether the partition takes part in the next fetch: it may have as much room as it leaves to the others."""
+        has_room = self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
+        return has_room and self.state.fetches and not self.fetched_all
+
+    @property
+    def dead_letters(self) -> WaitingDeadLetters | None:
+        """What is to be written to the dead letter topic before more is fetched."""
+        return None if self.transforms is None else self.transforms.waiting
+
+    @property
+    def fetched_all(self) -> bool:
+        """Whether a backfill needs nothing more; while it realigns it does."""
+        return self.fetch_offset >= self.assignment.end_offset and self.position.known
+
+    @property
+    def behind(self) -> bool:
+        """Whether the source has more to fetch, as far as is known."""
+        return self.source_end < 0 or self.fetch_offset < self.source_end
+
+    def source_answered(self, source_end: int, high_watermark: int) -> None:
+        """Note where the source ends, and that its leader has what was read."""
+        self.source_end, self.high_watermark = source_end, high_watermark
+        if self.tally is not None:
+            self.tally.saw(source_end)
+        self._recovered(Recovery.SOURCE_ANSWERED)
+        if self.fault is None:
+            self.reason = None
+
+    def received(self, records: memoryview) -> list[RecordBatch]:
+        """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
+
+        Raises:
+            CorruptBatchError: The bytes are no record batches.
+        """
+        batches = iter_batches(records) if len(records) else []
+        if batches:
+            self.fetch_offset = max(self.fetch_offset, batches[-1].next_offset)
+            self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)
+        return batches
+
+    def process(self, batches: Sequence[RecordBatch], aborted: Sequence[tuple[int, int]] | CommittedOnly) -> None:
+        """Select, check and rewrite batches that ``received`` returned, and put them into ``pipeline.ready``.
+
+        Raises:
+            CorruptBatchError: A checksum is wrong; nothing of that batch was taken.
+            ReplicationFault: A single record is larger than the target takes; or what the target holds is not in the
+                source.
+        """
+        select = aborted
+        if not isinstance(select, CommittedOnly):
+            select = CommittedOnly(select if self.read_committed else ())
+        following = iter(batches)
+        try:
+            for batch in following:
+                next_offset = batch.next_offset
+                if next_offset <= self.process_offset:
+                    select.copies(batch)
+                    continue
+                verify(batch)
+                if not select.copies(batch):
+                    self._skip_gap(batch)
+                elif self.position.known:
+                    self._take(batch, self.process_offset)
+                else:
+                    self._realign(batch)
+                self.process_offset = next_offset
+        except CleanedError:
+            self._cleaned()
+        except DeadLettersWaitError:
+            self._await_dead_letters(batch, following, select)
+        if 0 <= self.source_end <= self.process_offset:
+            self._at_end()
+
+    def _await_dead_letters(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly) -> None:
+        """Go no further before the dead letters of what follows are written; then it is fetched again."""
+        if self.transforms is not None:
+            self.transforms.hold(batch, following, select, self.process_offset)
+        self.fetch_offset = self.process_offset
+        self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
+        self._on(Event.RECORDS_FAILED)
+
+    def dead_letters_written(self, letters: WaitingDeadLetters) -> None:
+        """Go on: the dead letter topic has these on all in-sync replicas."""
+        if self.transforms is not None:
+            self.transforms.written(letters)
+            if self.state is CopyState.AWAITING_DEAD_LETTERS and self.transforms.waiting is None:
+                self._on(Event.DEAD_LETTERS_WRITTEN)
+
+    def block(self, error: Exception) -> None:
+        """Go on to this point and no further; what is queued is still sent."""
+        self.blocked_by = error
+        self._on(Event.BATCH_UNUSABLE)
+
+    def _at_end(self) -> None:
+        if self.position.known and self.settled:
+            self._recovered(Recovery.CAUGHT_UP)
+        elif self.state is CopyState.REALIGNING:
+            self._on(Event.END_REACHED)
+
+    def _take(self, batch: RecordBatch, position: int) -> None:
+        """Queue what lies at ``position`` or behind it."""
+        queued_to = position
+        singly = position < self._singly_to
+        for outgoing in outgoing_batches(batch, position, self.assignment, self.transforms, singly=singly):
+            self._queue(outgoing)
+            queued_to = outgoing.source_next
+        if queued_to < batch.next_offset:
+            self._skip_gap(batch)
+
+    def _queue(self, outgoing: OutgoingBatch) -> None:
+        assignment, newest, batch = self.assignment, self.pipeline.newest, outgoing.batch
+        if newest is None:
+            outgoing.target_offset, outgoing.sequence = self.acknowledged.target_offset, self.acknowledged.next_sequence
+        else:
+            outgoing.target_offset, outgoing.sequence = newest.target_offset + newest.count, newest.next_sequence
+        sequence = outgoing.sequence if assignment.producer_id >= 0 else -1
+        rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence)
+        if self.tally is not None:
+            outgoing.uncompressed_bytes = self.tally.sample(batch)
+        self.pipeline.add(outgoing)
+
+    def _skip_gap(self, batch: RecordBatch) -> None:
+        """Move the position over offsets without a record to copy, once what lies before them is acknowledged."""
+        newest = self.pipeline.newest
+        if newest is not None:
+            if batch.next_offset > newest.source_next:
+                newest.source_next, newest.source_epoch = batch.next_offset, batch.partition_leader_epoch
+        elif self.position.known:
+            self.position.skip_gap(batch.next_offset, batch.partition_leader_epoch)
+            if self.tally is not None:
+                self.tally.passed(self.acknowledged.source_offset)
+
+    def _realign(self, batch: RecordBatch) -> None:
+        """Pass over what the target holds of a batch, and take what lies behind that."""
+        if not self.position.passed(batch, self.process_offset):
+            return
+        self._position_found()
+        self._on(Event.REALIGNED)
+        position = self.acknowledged.source_offset
+        if position < batch.next_offset:
+            # Should the batch wait for dead letters, it is fetched again and taken from here on.
+            self.process_offset = max(self.process_offset, position)
+            self._take(batch, position)
+
+    def _cleaned(self) -> None:
+        """Read the target again, for the source is not what was copied; at least once: copy all of it again."""
+        self.position.cleaned(transformed=self.transforms is not None)
+        if self.position.known:
+            self._begin()
+            self._fetch_from(self.acknowledged)
+            self._on(Event.REALIGNED)
+        else:
+            self._on(Event.CLEANED)
+
+    # ---- the source's leader
+
+    def out_of_range(self) -> None:
+        """The source does not have ``fetch_offset``."""
+        self._on(Event.OUT_OF_RANGE)
+
+    @property
+    def asks_source(self) -> bool:
+        """Whether the source's leader is to be asked now for ``source_bounds``."""
+        return self.state is CopyState.ASKING_SOURCE and self.settled
+
+    def source_bounds(self, start: int, end: int, stable_end: int) -> None:
+        """Go on within the source's log from ``start`` to ``end``; what may be copied ends at ``stable_end``.
+
+        Raises:
+            ReplicationFault: The position lies outside, or what the target holds is not in the source.
+        """
+        try:
+            position = self.position.within(self.fetch_offset, start, end)
+            if position > self.fetch_offset:
+                self.fetch_offset = self.process_offset = position
+            elif not self.position.known and self.process_offset >= stable_end:
+                self._source_ended()
+                return
+        except CleanedError:
+            self._cleaned()
+        else:
+            self._on(Event.BOUNDS_FIT if self.position.known else Event.BOUNDS_FIT_TO_REALIGN)
+
+    def _source_ended(self) -> None:
+        self.position.passed_all(self.process_offset, self.fetch_epoch)
+        self._position_found()
+        passed_over = self.acknowledged.source_offset < self.process_offset
+        self._on(Event.FETCH_AGAIN if passed_over else Event.REALIGNED)
+
+    def diverged(self, end: int) -> None:
+        """From ``end`` on the source's log is another one than what was read; what is buffered of it must be dropped.
+
+        Raises:
+            ReplicationFault: What was copied is not in the source any more.
+        """
+        if self.settled and self.fetch_offset == self.acknowledged.source_offset:
+            raise ReplicationFault(self.position.source_truncated(self.fetch_offset, end))
+
+    def leader_moved(self) -> None:
+        """Another broker is to be fetched from."""
+        self._on(Event.LEADER_MOVED)

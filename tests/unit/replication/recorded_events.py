@@ -1,0 +1,55 @@
+"""``PartitionEvents`` that are written down."""
+
+from __future__ import annotations
+
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_transforms import WaitingDeadLetters
+
+
+class RecordedEvents:
+    """What fetchers, senders and transforms reported."""
+
+    def __init__(self) -> None:
+        self.ready: list[PartitionReplication] = []
+        self.moved: list[int] = []
+        self.committed: list[PartitionReplication] = []
+        self.refusals: list[tuple[PartitionReplication, str]] = []
+        self.losses: list[PartitionReplication] = []
+        self.interruptions: list[str] = []
+        self.failures: list[tuple[PartitionReplication, Exception]] = []
+        self.reasons: list[str] = []
+        self.throttled: list[float] = []
+
+    def fetched(self, copy: PartitionReplication) -> None:
+        self.ready.append(copy)
+
+    def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
+        self.moved.append(broker_id)
+
+    def acknowledged(self, copy: PartitionReplication) -> None:
+        self.committed.append(copy)
+
+    def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+        self.refusals.append((copy, error))
+
+    def lost(self, copy: PartitionReplication) -> None:
+        self.losses.append(copy)
+        copy.lost()
+
+    def interrupted(self, copy: PartitionReplication, reason: str) -> None:
+        self.interruptions.append(reason)
+
+    def failed(self, copy: PartitionReplication, error: Exception) -> None:
+        self.failures.append((copy, error))
+
+    def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
+        copy.dead_letters_written(letters)
+
+    def waiting(self, copy: PartitionReplication, reason: str) -> None:
+        self.reasons.append(reason)
+
+    def buffer_freed(self) -> None:
+        """Nothing waits for memory."""
+
+    def target_throttled(self, wait_s: float) -> None:
+        self.throttled.append(wait_s)
