@@ -9,7 +9,7 @@ _MOST_DOUBLINGS = 64
 
 
 def backoff_s(attempt: int, first_s: float, last_s: float) -> float:
-    """Return ``first_s`` doubled ``attempt`` times, in seconds; at most ``last_s``, however many attempts there were."""
+    """Return ``first_s`` doubled ``attempt`` times, at most ``last_s``, in seconds."""
     return min(first_s * 2.0 ** min(attempt, _MOST_DOUBLINGS), last_s)
 
 

@@ -157,7 +157,7 @@ class ReplicationEngine:
         return self._throttled.get(name, ThrottledTime()) + self._flows[name].throttle.held
 
     def _budget(self, name: FlowName) -> BufferBudget:
-        """Return a flow's share of memory: a slow target must not take the others' share. A backfill has half of one."""
+        """Return a flow's share of memory: a slow target must not take the others'. A backfill has half of one."""
         shares = sum(flow.enabled for flow in self._settings.flows) * (2 if name.backfill else 1)
         return BufferBudget(self._settings.replicator_buffer_bytes // shares)
 

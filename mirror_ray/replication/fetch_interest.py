@@ -12,7 +12,7 @@ from mirror_ray.replication.throttle import FetchThrottle
 
 
 class FetchInterest:
-    """The partitions of one fetcher: each is in ``session``, or waits for memory or for its topic's limit, or neither."""
+    """A fetcher's partitions: each is in ``session``, or waits for memory or for its topic's limit, or neither."""
 
     def __init__(self, throttle: FetchThrottle) -> None:
         self.session: FetchSession[PartitionKey, FetchPosition] = FetchSession()

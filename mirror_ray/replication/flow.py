@@ -81,8 +81,10 @@ class FlowReplication:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._loops = BrokerLoops(
-            lambda broker: new_fetcher(settings, source, broker, budget, self.throttle, self._life),
-            lambda broker, lane: new_sender(settings, target, broker, lane, self._lease, self._life),
+            lambda broker: new_fetcher(
+                settings, source, broker, budget=budget, throttle=self.throttle, events=self._life
+            ),
+            lambda broker, lane: new_sender(settings, target, broker, lane, lease=self._lease, events=self._life),
         )
         self._life = Lifecycle(
             self._loops,

@@ -24,6 +24,7 @@ def new_fetcher(
     settings: FlowSettings,
     source: ClusterConnections,
     broker_id: int,
+    *,
     budget: BufferBudget,
     throttle: FetchThrottle,
     events: PartitionEvents,
@@ -55,6 +56,7 @@ def new_sender(
     target: ClusterConnections,
     broker_id: int,
     lane: int,
+    *,
     lease: Lease,
     events: PartitionEvents,
 ) -> Sender:

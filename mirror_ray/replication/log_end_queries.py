@@ -96,7 +96,7 @@ def _is_committed(log: LogEnd, assignment: Assignment) -> bool:
 
 
 async def _scan(target: ClusterConnections, copy: PartitionReplication, answer: TargetAnswer) -> TargetAnswer:
-    """Read everything behind the acknowledged pair, or behind where the log may have been cut: who wrote it, and what."""
+    """Read everything behind the acknowledged pair, or from where the log may have been cut."""
     assignment, anchor = copy.assignment, copy.acknowledged
     if not isinstance(answer, TargetProbe):
         return answer

@@ -1,4 +1,4 @@
-"""Publishes about every second which source offsets are which target offsets: as segments, and as MM2's offset syncs."""
+"""Publishes the offset map about every second, as segments and as MM2's offset syncs."""
 
 from __future__ import annotations
 

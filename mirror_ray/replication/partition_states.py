@@ -2,7 +2,7 @@
 
 ``TRANSITIONS`` maps a state and an event to the state that follows and to what is to be done then.
 ``PartitionReplication`` raises the events, and ``Lifecycle`` carries the instructions out. A pair that is not in the
-table must not occur. ``docs/partition-states.md`` is generated from the table.
+table must not occur. ``docs/partition-states.md`` is generated from the table (``partition_states_page``).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class UnexpectedEventError(Exception):
 
 
 _S, _E, _I = CopyState, Event, Instruction
-_Row = tuple[Event, tuple[CopyState, ...], CopyState, tuple[Instruction, ...]]
+Row = tuple[Event, tuple[CopyState, ...], CopyState, tuple[Instruction, ...]]
 
 #: A sender may have batches of the partition.
 _ATTACHED = (_S.UNPLACED, _S.RUNNING, _S.ASKING_SOURCE, _S.AWAITING_DEAD_LETTERS, _S.BLOCKED)
@@ -119,7 +119,7 @@ _RESTART = (_I.DROP, _I.DETACH, _I.READ_TARGET)
 _LEAVE = (_I.DROP, _I.DETACH)
 
 #: By event: the states in which it may come, the state that follows, and the instructions.
-_ROWS: Final[tuple[_Row, ...]] = (
+ROWS: Final[tuple[Row, ...]] = (
     # From the target's log end to a running partition.
     (_E.TARGET_END_READ, _READS_TARGET, _S.UNPLACED, (_I.PLACE,)),
     (_E.PLACED, (_S.UNPLACED,), _S.RUNNING, ()),
@@ -161,9 +161,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
 )
 
 TRANSITIONS: Final[dict[tuple[CopyState, Event], Transition]] = {
-    (start, event): Transition(finish, instructions)
-    for event, starts, finish, instructions in _ROWS
-    for start in starts
+    (start, event): Transition(finish, instructions) for event, starts, finish, instructions in ROWS for start in starts
 }
 
 #: What shows that a fault of a kind is over; None: another error.

@@ -137,7 +137,7 @@ class ReplicationPosition:
 
         Raises:
             CleanedError: There should have been more.
-            ReplicationFault: source_truncated: there is no room before the position for all the records that were copied.
+            ReplicationFault: source_truncated: there is no room before the position for all copied records.
         """
         if self._realignment is not None:
             reached = self._realignment.ended(position)

@@ -233,7 +233,7 @@ class Realignment:
 
         Raises:
             CleanedError: There should have been more.
-            ReplicationFault: source_truncated: there is no room before the position for all the records that were copied.
+            ReplicationFault: source_truncated: there is no room before the position for all copied records.
         """
         return self._checked(self.walk.ended(position))
 

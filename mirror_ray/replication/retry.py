@@ -41,7 +41,7 @@ class RetryTimes:
         self.at_s = now_s + backoff_s(self.failures, _FIRST_S, _LAST_S)
 
     def contradicted(self, position: OffsetPair) -> bool:
-        """Note that the broker expects another sequence at ``position``; returns whether that is so too often to pass."""
+        """Note that the broker expects another sequence at ``position``; returns whether that lasts too long."""
         self.contradictions = self.contradictions + 1 if position == self.contradicted_at else 1
         self.contradicted_at = position
         return self.contradictions > _UNNOTICED

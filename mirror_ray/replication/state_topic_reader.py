@@ -1,7 +1,7 @@
 """Reads the end of a flow's state topic all the time: a replicator's leases depend on it.
 
-No coordinator is needed. Grants are read as soon as they are in the log: one that is never committed makes a holder give
-up a partition without need, and one that is committed is not missed because its marker is late.
+No coordinator is needed. Grants are read as soon as they are in the log: one that is never committed makes a holder
+give up a partition without need, and one that is committed is not missed because its marker is late.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def now_ms() -> int:
 
 
 class StatisticsPublisher:
-    """Runs until ``close``. ``copies()`` are the partitions that count; ``on_event(level, text)`` is for the event log."""
+    """Runs until ``close``; ``copies()`` are the partitions, ``on_event(level, text)`` is for the event log."""
 
     def __init__(
         self,

@@ -107,6 +107,8 @@ class BackgroundWriter:
         backoff = Backoff(_FIRST_PAUSE_S, _LAST_PAUSE_S)
         while True:
             await self._wait()
-            while not await self.flush():
+            written = await self.flush()
+            while not written:
                 await asyncio.sleep(backoff.failed())
+                written = await self.flush()
             backoff.succeeded()

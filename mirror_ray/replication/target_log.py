@@ -221,8 +221,8 @@ def _scanned(anchor: OffsetPair, log: TargetLog, assignment: Assignment, sent: S
             raise ReplicationFault(faults.lost_its_end(assignment, anchor, log.agrees_to))
         elif not sent.nothing:
             why = (
-                f"others write to it too, records up to {log.complete_from} were removed or cleaned, and its broker does "
-                "not remember our producer"
+                f"others write to it too, records up to {log.complete_from} were removed or cleaned, and its broker "
+                "does not remember our producer"
             )
             raise ReplicationFault(faults.unknown_place(assignment, anchor, why))
     if ours < 0:

@@ -72,6 +72,8 @@ class Cast:
         self.done: list[set[str]] = [set() for _ in self.sources]
         self.wrongs: dict[int, str] = {}
         self._wrong_at: dict[int, int] = {}
+        #: By partition, records that late requests have appended.
+        self._appended_late: list[set[bytes]] = [set() for _ in self.sources]
         self.handling_now: Part | None = None
         for _ in range(nature.replicators):
             self.spawn()
@@ -89,12 +91,16 @@ class Cast:
         if number in self.wrongs or stored.producer_id < FIRST_PRODUCER:
             return
         late = self.handling_now is not None and self.handling_now.late
+        if late:
+            self._appended_late[number].update(stored.values)
         if unknown and late:
             # Right by chance, perhaps: where the source was cleaned of what is missing before it.
             self.done[number].add("late")
         try:
             self.judges[number].appended(stored.base_offset, stored.values)
         except Wrong as wrong:
+            # A late request may have appended in its place what is sent again, before the broker forgets the producer.
+            late = late or self._appended_late[number].issuperset(stored.values)
             if not (unknown and (late or "target_unclean" in self.done[number])):
                 raise
             self.wrongs[number], self._wrong_at[number] = str(wrong), stored.base_offset

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mirror_ray.replication import partition_data
+from mirror_ray.replication.partition_states import CopyState, Event, Transition, transition
 from tests.model import steps
 
 _COMMON = settings(
@@ -41,6 +43,19 @@ class _Unforeseen(logging.Handler):
         """Let the sender's task end with the error, which ``Sending.step`` raises."""
         if record.exc_info and record.exc_info[1] is not None:
             raise record.exc_info[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def rows_taken() -> Iterator[None]:
+    """Note which rows of the partitions' transition table are taken; a pair outside it is an error anyway."""
+
+    def noted(state: CopyState, event: Event) -> Transition:
+        steps.rows.add((state, event))
+        return transition(state, event)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition_data, "transition", noted)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mirror_ray.replication.partition_states import TRANSITIONS, CopyState, Event
+
 #: How partitions ended, records copied, requests that came late.
 tally: Counter[str] = Counter()
 
 _done: Counter[str] = Counter()
+#: Rows of the partitions' transition table that were taken.
+rows: set[tuple[CopyState, Event]] = set()
 
 
 def count() -> None:
@@ -25,4 +29,5 @@ def told() -> str:
     if not _done:
         return ""
     came = ", ".join(f"{number:,} {what}" for what, number in tally.most_common())
-    return f"{_done['steps']:,} steps, {_done['events']:,} events: {came}"
+    taken = f"{len(rows)} of {len(TRANSITIONS)} rows of the transition table"
+    return f"{_done['steps']:,} steps, {_done['events']:,} events, {taken}: {came}"

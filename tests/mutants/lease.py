@@ -62,25 +62,27 @@ MUTANTS = (
         "given_up.append(GivenUpLease(partition, _why(held, seen)))\n                self.drop(partition)",
         "given_up.append(GivenUpLease(partition, _why(held, seen)))",
     ),
-    _reader("half a read renews the lease", "if chunk.complete and self._book", "if self._book"),
+    _reader("half a read renews the lease", "if chunk.complete and self._leases", "if self._book"),
     _reader(
         "a read from the wrong place renews the lease",
-        "if chunk.complete and self._book.read_from == read_from:",
+        "if chunk.complete and self._leases.read_from == read_from:",
         "if chunk.complete:",
     ),
     _reader(
         "a look counts from when it was answered",
-        "renewed = self._book.looked(began_s, _now_s())",
-        "renewed = self._book.looked(_now_s(), _now_s())",
+        "renewed = self._leases.looked(began_s, _now_s())",
+        "renewed = self._leases.looked(_now_s(), _now_s())",
     ),
-    _reader("a state topic that lost its end is believed", "            self._book.begin_anew(_now_s())\n", ""),
+    _reader("a state topic that lost its end is believed", "            self._leases.begin_anew(_now_s())\n", ""),
     _reader("a state topic that is gone renews the lease", "if self._log.missing:", "if False:"),
     _reader(
-        "grants that a read shows are not noted", "self._give_up(self._book.shown(chunk.records))", "self._give_up(())"
+        "grants that a read shows are not noted",
+        "self._give_up(self._leases.shown(chunk.records))",
+        "self._give_up(())",
     ),
     _reader(
         "a grant that the topic has lost is not given up",
-        "            self._give_up(self._book.ungranted(began_s))\n",
+        "            self._give_up(self._leases.ungranted(began_s))\n",
         "",
     ),
     _reader(

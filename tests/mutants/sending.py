@@ -8,6 +8,7 @@ _sender = mutants_of("replication/sender", "replication/sender_leases", "replica
 _pipeline = mutants_of("replication/pipeline", "replication/partition", "replication/partition_model")
 _groups = mutants_of("replication/commit_groups", "replication/commit_groups")
 _lifecycle = mutants_of("replication/lifecycle", "replication/lifecycle")
+_faults = mutants_of("replication/faults", "replication/lifecycle", "replication/partition")
 _retry = mutants_of("replication/retry", "replication/retry", "replication/lifecycle")
 
 MUTANTS = (
@@ -25,7 +26,9 @@ MUTANTS = (
         "if answer.error_code and copy.pipeline.in_flight:",
         "if False:  # behind a refusal",
     ),
-    _sender("deep from the start on a new connection", "            copy.deep = False\n", "            pass\n"),
+    _sender(
+        "deep from the start on a new connection", "            copy.pipeline.deep = False\n", "            pass\n"
+    ),
     _sender(
         "acks=1 counts as committed",
         "self._take_answer(copy, answer, committing)",
@@ -41,7 +44,7 @@ MUTANTS = (
     _sender("an answer that can't be read leaves the connection", "            connection.abort(str(error))\n", ""),
     _sender(
         "a batch that an answer leaves out is forgotten",
-        "            self._lost(sent.values())\n        self._on_answered()",
+        "            self._lost(sent.values())\n        self._events.buffer_freed()",
         "            pass\n        self._on_answered()",
     ),
     _sender(
@@ -78,7 +81,7 @@ MUTANTS = (
     ),
     _sender(
         "a misplaced batch does not stop its partition",
-        "            self._on_stopped(copy, troubled)\n            return\n",
+        "            self._events.failed(copy, fault)\n            return\n",
         "            return\n",
     ),
     _pipeline(
@@ -106,13 +109,13 @@ MUTANTS = (
     ),
     _pipeline(
         "a source position loses its leader epoch",
-        "= (outgoing.source_next, outgoing.source_epoch)",
-        "= (outgoing.source_next, -1)",
+        "= (batch.source_next, batch.source_epoch)",
+        "= (batch.source_next, -1)",
     ),
     _pipeline(
         "a source position belongs to the sequence before",
-        "self._boundaries[outgoing.next_sequence]",
-        "self._boundaries[outgoing.sequence]",
+        "self._boundaries[batch.next_sequence]",
+        "self._boundaries[batch.sequence]",
     ),
     _pipeline("nothing sent counts as unanswered", "return bool(self._boundaries)", "return False"),
     _groups("a group stays open where nothing follows", "return not more or group.bytes", "return group.bytes"),
@@ -125,8 +128,8 @@ MUTANTS = (
     ),
     _lifecycle(
         "what was in flight when it was taken away is awaited",
-        "        self._detach(copy)\n        copy.lost()\n",
-        "        self._detach(copy)\n",
+        "        copy.remove()\n        self._carry_out(copy)\n",
+        "        self._loops.detach(copy)\n",
     ),
     _lifecycle(
         "a lost connection's batches are awaited", "            return\n        copy.lost()\n", "            return\n"
@@ -134,7 +137,7 @@ MUTANTS = (
     _lifecycle(
         "what can't pass is tried again",
         "elif error in TRANSIENT or error in RECORD_ERRORS:",
-        "else:\n            self.again(copy, text)\n        if False:",
+        "else:\n            self.interrupted(copy, text)\n        if False:",
     ),
     _lifecycle(
         "a broker that contradicts its log is asked for ever",
@@ -143,33 +146,33 @@ MUTANTS = (
     ),
     _lifecycle(
         "a topic that is gone is looked for without end",
-        "if error in MISSING and self.retries[copy].fails_for_long:",
+        "if error in MISSING and retry.fails_for_long:",
         "if False:",
     ),
     _lifecycle(
         "it is sent on while its end is read",
-        "            return\n        self._detach(copy)\n        retry.failed",
-        "            return\n        retry.failed",
+        "copy.interrupt(reason if retry.fails_for_long else copy.reason)\n        self._carry_out(copy)\n",
+        "copy.interrupt(reason if retry.fails_for_long else copy.reason)\n",
     ),
     _lifecycle(
         "it is sent on though it has stopped",
-        '        self._detach(copy)\n        copy.rewind("stopped"',
-        '        copy.rewind("stopped"',
+        "        copy.stop(error)\n        self._carry_out(copy)\n",
+        "        copy.stop(error)\n",
     ),
     _lifecycle(
         "it stops with batches before the obstacle under way",
-        "if copy.obstacle is not None and copy.drained:",
-        "if copy.obstacle is not None:",
+        "if copy.blocked_by is not None and copy.drained:",
+        "if copy.blocked_by is not None:",
     ),
-    _lifecycle(
-        "the trouble is lost when it stops",
-        "(error.trouble, None) if isinstance(error, ReplicationFault)",
-        "(None, None) if isinstance(error, ReplicationFault)",
+    _faults(
+        "the fault is lost when a partition stops",
+        "return StopCause(error.fault.text, error.fault, over_by)",
+        "return StopCause(error.fault.text, None, over_by)",
     ),
-    _retry("refusals at other places count together", "if place == self.contradicted_at else 1", "if True else 1"),
+    _retry("refusals at other places count together", "if position == self.contradicted_at else 1", "if True else 1"),
     _retry(
         "an acknowledgement does not end a contradiction",
-        "self.contradictions, self.contradicted_at, self.contradiction = 0, None, None",
+        "self.contradictions, self.contradicted_at = 0, None",
         "pass",
     ),
 )

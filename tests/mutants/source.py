@@ -7,6 +7,7 @@ from tests.mutants.mutant import mutants_of
 _select = mutants_of("records/read_committed", "records/read_committed")
 _session = mutants_of("replication/fetch_session", "replication/fetch_session")
 _fetcher = mutants_of("replication/fetcher", "replication/fetcher_answers", "replication/fetcher")
+_interest = mutants_of("replication/fetch_interest", "replication/fetcher_answers", "replication/fetcher")
 _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
 _log = mutants_of("replication/segment_log", "replication/segment_log")
@@ -41,21 +42,23 @@ MUTANTS = (
         'begin anew with everything that is wanted."""',
     ),
     _fetcher(
-        "an answer to an earlier question is taken", " or self._session.position(fetched.key) != _position(copy):", ":"
+        "an answer to an earlier question is taken",
+        " or not self._interest.is_asked_for(copy, fetched.key):",
+        ":",
     ),
     _fetcher(
         "an answer for one that is not fetched is taken",
-        "if copy is None or not copy.fetchable or",
+        "if copy is None or not copy.state.fetches or",
         "if copy is None or",
     ),
     _fetcher(
         "batches are processed at another place than they came for",
-        "if not copy.fetchable or (copy.fetch_offset, copy.process_offset) != item.at:",
-        "if not copy.fetchable:",
+        "if not copy.state.fetches or (copy.fetch_offset, copy.process_offset) != item.offsets:",
+        "if not copy.state.fetches:",
     ),
     _fetcher(
         "batches of a partition that went back are processed",
-        "if item.copy.transforms is None and item.copy.fetchable:",
+        "if item.copy.transforms is None and item.copy.state.fetches:",
         "if item.copy.transforms is None:",
     ),
     _fetcher("a source that is another log is read on", "if fetched.diverging_from >= 0:", "if False:"),
@@ -69,20 +72,20 @@ MUTANTS = (
         "FetchedBatches(copy, batches, fetched.aborted,",
         "FetchedBatches(copy, batches, [],",
     ),
-    _fetcher(
+    _interest(
         "the leader epoch is not sent",
-        "fetch.FetchPosition(copy.fetch_offset, copy.fetch_epoch)",
-        "fetch.FetchPosition(copy.fetch_offset)",
+        "FetchPosition(copy.fetch_offset, copy.fetch_epoch)",
+        "FetchPosition(copy.fetch_offset)",
     ),
     _fetcher(
         "a position out of the log's bounds is not asked about",
-        'copy.question = "out_of_range"',
-        "copy.question = None",
+        "            copy.out_of_range()\n",
+        "",
     ),
     _fetcher(
         "an error of a partition is not looked at", "            if fetched.error_code:\n", "            if False:\n"
     ),
-    _fetcher("a corrupt batch is passed over", "        copy.obstacle = error\n", ""),
+    _fetcher("a corrupt batch is passed over", "        copy.block(error)\n", ""),
     _batch("checksums are not compared", "    if actual != batch.crc:", "    if False:"),
     _batch("checksums of old messages are not compared", "if zlib.crc32(message) != crc:", "if False:"),
     _batch(

@@ -307,14 +307,14 @@ class Engine:
         for flow in self.core._flows.values():
             tasks = [
                 flow._task,
-                *flow._targets._tasks,
-                *flow._sources._tasks,
+                *flow._target_queries._tasks,
+                *flow._source_queries._tasks,
                 flow._lease._task,
-                flow._telling._task,
+                flow._offset_map._writer._task,
                 *((flow._transforms._task,) if flow._transforms._task is not None else ()),
-                *(flow._publishing._tasks if flow._publishing is not None else ()),
-                *(f._task for f in flow._workers._fetchers.values()),
-                *(s._task for s in flow._workers._senders.values()),
+                *((flow._statistics._task, flow._statistics._writer._task) if flow._statistics is not None else ()),
+                *(f._task for f in flow._loops._fetchers.values()),
+                *(s._task for s in flow._loops._senders.values()),
             ]
             for task in tasks:
                 task.cancel()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.audit_logs import AuditLogs
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.audit import AuditPrincipal
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.offsets.translation import Translation
+from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch
+from mirror_ray.replication.outgoing_batch import OutgoingBatch
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.target_log import TargetContents, TargetLog
 
 
 def audit_logs(component: str = "test", system: str = "mirror") -> AuditLogs:
@@ -33,4 +42,59 @@ def translated_offset(
         destination=destination,
         translation=Translation(offset=offset, exact=exact, reason=reason),
         metadata=metadata,
+    )
+
+
+def assignment(topic: str = "t", partition: int = 0, **changes: Any) -> Assignment:
+    """Of a partition of ``A->B`` that nothing was copied of; ``changes`` are fields."""
+    fields: dict[str, Any] = {
+        "partition": FlowPartition(FlowName("A", "B"), topic, partition),
+        "source_topic_id": TopicId("s"),
+        "target": TopicPartition(f"A.{topic}", partition),
+        "target_topic_id": TopicId("r"),
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "anchor": OffsetPair(0, 0),
+        "epoch": 1,
+        "max_message_bytes": 1 << 20,
+    }
+    return Assignment(**(fields | changes))
+
+
+def replication(assigned: Assignment | None = None, **fields: Any) -> PartitionReplication:
+    """A partition with room for everything, whose target's log end was not read yet."""
+    return PartitionReplication(assigned or assignment(), BufferBudget(1 << 30), 1 << 30, **fields)
+
+
+def establish(copy: PartitionReplication, log: TargetLog, contents: TargetContents | None = None) -> None:
+    """The target's log end was read, and fetcher and sender have the partition."""
+    copy.established(log, contents)
+    copy.placed()
+    copy.take_instructions()
+
+
+def outgoing_batch(first: int, records: int, *, size_bytes: int = 100, codec: int = 0, **batch: int) -> OutgoingBatch:
+    """A batch whose target offsets are its source offsets; without bytes, as one that was answered."""
+    header = {"max_timestamp": -1, "base_timestamp": -1, "crc": 0} | batch
+    return OutgoingBatch(
+        batch=RecordBatch(
+            view=memoryview(b""),
+            base_offset=first,
+            length=size_bytes - LOG_OVERHEAD_BYTES,
+            partition_leader_epoch=0,
+            magic=2,
+            attributes=codec,
+            last_offset_delta=records - 1,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            count=records,
+            **header,
+        ),
+        source_first=first,
+        source_next=first + records,
+        runs=((first, records),),
+        source_epoch=0,
+        target_offset=first,
+        sequence=first,
     )

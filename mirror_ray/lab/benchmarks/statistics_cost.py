@@ -24,6 +24,7 @@ from mirror_ray.records.repack import encode
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.statistics import StatisticsTally, statistics_of
 from mirror_ray.replication.statistics_publisher import now_ms
+from tests.support.factories import outgoing_batch
 
 MINUTE_MS = 60_000
 RECORDS = 10
@@ -42,19 +43,7 @@ ASSIGNMENT = Assignment(
 
 def outgoing(number: int) -> OutgoingBatch:
     """The batch of that number."""
-    first = number * RECORDS
-    return OutgoingBatch(
-        view=memoryview(b""),
-        target_offset=first,
-        sequence=first,
-        count=RECORDS,
-        source_first=first,
-        source_next=first + RECORDS,
-        runs=((first, RECORDS),),
-        source_epoch=0,
-        max_timestamp=now_ms() - number % 500,
-        size_bytes=1000,
-    )
+    return outgoing_batch(number * RECORDS, RECORDS, size_bytes=1000, max_timestamp=now_ms() - number % 500)
 
 
 def new_tally() -> StatisticsTally:

@@ -74,10 +74,10 @@ def target_offsets(clusters: Clusters, topic: str) -> dict[int, int]:
 def publish_nothing(engine: Engine) -> None:
     """From now on, as if it died before each second was over."""
     for each in engine.core._flows.values():
-        each._telling._task.cancel()
+        each._offset_map._writer._task.cancel()
 
 
 def unpublished(engine: Engine) -> bool:
     """Whether something was acknowledged, and is not in the segments topic yet."""
-    copies = [copy for each in engine.core._flows.values() for copy in each._telling._changed]
-    return bool(copies) or any(each._telling._at_work.locked() for each in engine.core._flows.values())
+    copies = [copy for each in engine.core._flows.values() for copy in each._offset_map._changed]
+    return bool(copies) or any(each._offset_map._writer._lock.locked() for each in engine.core._flows.values())

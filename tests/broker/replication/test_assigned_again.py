@@ -31,7 +31,7 @@ async def test_assigned_again_at_once_and_in_full_flight(flow: Replicated, make_
     produce(config, topic, sample_messages(200, partitions=2, first=20_000))
     await engine.reached(dict.fromkeys(partitions, 10_100))
     (copier,) = engine.core._flows.values()
-    assert len(copier._life.retries) == len(copier._workers._fetching) == len(copier._workers._sending) == 2
+    assert len(copier._life.retries) == len(copier._loops._fetching) == len(copier._loops._sending) == 2
     await engine.stop()
     assert copier.budget.used_bytes == 0
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.replication.last_batch import read_tails
+from mirror_ray.replication.last_batch import read_last_batches
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import cluster_settings
 from tests.support.kafka import produce, sample_messages
@@ -19,7 +19,7 @@ async def test_what_was_written_since_is_left_alone(clusters: Clusters, make_top
     cluster = ClusterConnections(cluster_settings("B", clusters.b), "test")
     await cluster.refresh([topic])
     ids = {partition: cluster.metadata.topics[topic].topic_id}
-    tails = await read_tails(cluster, ids, {partition: 8})
+    found = await read_last_batches(cluster, ids, {partition: 8})
     await cluster.close()
-    tail = tails.batches[partition]
+    tail = found.batches[partition]
     assert (tail.base_offset, tail.next_offset) == (3, 8)

@@ -126,8 +126,8 @@ async def test_what_a_killed_replicator_did_not_tell_is_a_gap(flow: Replicated, 
 async def _cut_off(engine: Engine) -> None:
     """What it does from now on it does not live to tell."""
     (copier,) = engine.core._flows.values()
-    assert copier._publishing is not None
-    await copier._publishing.close()
+    assert copier._statistics is not None
+    await copier._statistics.close()
 
 
 async def test_a_topic_that_is_gone(flow: Replicated, make_topic: TopicMaker) -> None:

@@ -14,7 +14,7 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.fetcher import FetchedBatches, Fetcher, pieces
+from mirror_ray.replication.fetcher import FetchedBatches, Fetcher, chunks
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.pipeline import BufferBudget
@@ -22,7 +22,9 @@ from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
+from tests.support.factories import establish, replication
 from tests.support.transforms import suffix, transforms
+from tests.unit.replication.recorded_events import RecordedEvents
 
 PARAMETERS = FetchParameters(
     max_wait_ms=0, min_bytes=1, max_bytes=1, max_partition_bytes=1, read_committed=True, rack=""
@@ -43,11 +45,11 @@ def _copy(topic: str, *, with_transforms: bool) -> PartitionReplication:
         epoch=1,
         max_message_bytes=1 << 20,
     )
-    copy = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30)
+    copy = replication(assignment)
     chain = TransformChains(transforms(suffix()).steps).chain(topic)
     if with_transforms and chain is not None:
         copy.transforms = PartitionTransforms(chain, copy.source)
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     return copy
 
 
@@ -56,7 +58,9 @@ def _arrived(copy: PartitionReplication) -> FetchedBatches:
     return FetchedBatches(copy, batches, [], (copy.fetch_offset, copy.process_offset))
 
 
-async def _process(copies: list[PartitionReplication], on_ready: Callable[[PartitionReplication], None]) -> None:
+async def _process(copies: list[PartitionReplication], on_fetched: Callable[[PartitionReplication], None]) -> None:
+    events = RecordedEvents()
+    vars(events)["fetched"] = on_fetched
     cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=("nowhere:1",)), "test")
     fetcher = Fetcher(
         cluster,
@@ -65,11 +69,8 @@ async def _process(copies: list[PartitionReplication], on_ready: Callable[[Parti
         BufferBudget(1 << 30),
         purpose="test",
         receive_buffer_bytes=-1,
-        pacer=FetchThrottle(),
-        on_ready=on_ready,
-        on_stopped=lambda copy, error: None,
-        on_again=lambda copy, reason: None,
-        on_moved=lambda copy, broker: None,
+        throttle=FetchThrottle(),
+        events=events,
     )
     try:
         await fetcher._process([_arrived(copy) for copy in copies])
@@ -82,10 +83,10 @@ async def _process(copies: list[PartitionReplication], on_ready: Callable[[Parti
 def test_pieces_are_of_whole_batches(size_bytes: int, numbers: list[int]) -> None:
     """All of them, in order; of nothing there is one, for the end of the source may have been reached."""
     batches = iter_batches(memoryview(bytearray(b"".join(BATCHES))))
-    found = list(pieces(batches, size_bytes))
+    found = list(chunks(batches, size_bytes))
     assert [len(each) for each in found] == numbers
     assert [each for piece in found for each in piece] == batches
-    assert list(pieces([], size_bytes)) == [[]]
+    assert list(chunks([], size_bytes)) == [[]]
 
 
 async def test_what_is_passed_on_does_not_wait_for_transforms() -> None:
@@ -115,8 +116,8 @@ async def test_what_arrived_for_another_place_is_dropped() -> None:
 
     async def set_back() -> None:
         await begun.wait()
-        slow.lost()
-        slow.established(TargetLog(end=0))
+        slow.interrupt(None)
+        establish(slow, TargetLog(end=0))
 
     task = asyncio.create_task(set_back())
     await _process([slow], lambda _: begun.set())

@@ -17,11 +17,14 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.fetcher import FetchedBatches, Fetcher
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
+from tests.support.factories import establish
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
+from tests.unit.replication.recorded_events import RecordedEvents
 
 PARAMETERS = FetchParameters(
     max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, max_partition_bytes=1 << 20, read_committed=True, rack=""
@@ -52,9 +55,7 @@ class Scene:
 
     def __init__(self, *says: Said) -> None:
         self.broker = Broker(says=says)
-        self.stopped: list[Exception] = []
-        self.again: list[str] = []
-        self.moved: list[int] = []
+        self.events = RecordedEvents()
         self.fetcher = Fetcher(
             cast("ClusterConnections", self.broker),
             1,
@@ -62,13 +63,10 @@ class Scene:
             BufferBudget(1 << 30),
             purpose="test",
             receive_buffer_bytes=-1,
-            pacer=FetchThrottle(),
-            on_ready=lambda _: None,
-            on_stopped=lambda _, error: self.stopped.append(error),
-            on_again=lambda _, reason: self.again.append(reason),
-            on_moved=lambda _, broker: self.moved.append(broker),
+            throttle=FetchThrottle(),
+            events=self.events,
         )
-        self.fetcher._by_id = False
+        self.fetcher._interest.by_id = False
         self.copy = PartitionReplication(
             Assignment(
                 partition=FlowPartition(FlowName("A", "B"), ORDERS.topic, ORDERS.partition),
@@ -84,12 +82,12 @@ class Scene:
             BufferBudget(1 << 30),
             1 << 30,
         )
-        self.copy.established(TargetLog(end=0))
+        establish(self.copy, TargetLog(end=0))
 
     def asked(self) -> None:
         """A request for the copy has gone out."""
         self.fetcher.add(self.copy)
-        self.fetcher._apply_touched(0.0)
+        self.fetcher._interest.update_session(0.0)
 
     def receive(self, fetched: FetchedPartition) -> list[FetchedBatches]:
         """The answer."""
@@ -130,7 +128,7 @@ def answer(
 
 async def test_it_asks_with_the_epoch_of_what_was_read(scene: Scene) -> None:
     """So that the broker says when its log is another one."""
-    assert scene.fetcher._session.position(KEY) == FetchPosition(0, 3)
+    assert scene.fetcher._interest.session.position(KEY) == FetchPosition(0, 3)
 
 
 async def test_what_was_asked_for_is_taken(scene: Scene) -> None:
@@ -149,14 +147,14 @@ async def test_an_answer_for_another_position_is_left(scene: Scene) -> None:
 
 async def test_an_answer_for_a_copy_that_is_not_fetched_is_left(scene: Scene) -> None:
     """It waits for what its target says."""
-    scene.copy.rewind("establishing", None)
+    scene.copy.interrupt(None)
     assert scene.receive(answer()) == []
 
 
 async def test_a_log_that_is_another_one_is_not_read_on(scene: Scene) -> None:
     """All that was taken of it is there, and the log has lost it."""
     assert scene.receive(answer(diverging_from=0)) == []
-    (error,) = scene.stopped
+    ((_, error),) = scene.events.failures
     assert isinstance(error, ReplicationFault)
     assert error.fault.kind == "source_truncated"
 
@@ -164,12 +162,12 @@ async def test_a_log_that_is_another_one_is_not_read_on(scene: Scene) -> None:
 async def test_errors_of_a_partition(scene: Scene) -> None:
     """Where it is led, and whether it has the position, is looked up; what it may not is said."""
     assert scene.receive(answer(error=OUT_OF_RANGE)) == []
-    assert scene.copy.question == "out_of_range"
-    scene.copy.question = None
+    assert scene.copy.state is CopyState.ASKING_SOURCE
+    scene.copy.source_bounds(0, 9, 9)
     assert scene.receive(answer(error=NOT_LEADER)) == []
-    assert scene.moved == [-1]
+    assert scene.events.moved == [-1]
     assert scene.receive(answer(error=FORBIDDEN)) == []
-    assert [type(error) for error in scene.stopped] == [MirrorError]
+    assert [type(error) for _, error in scene.events.failures] == [MirrorError]
 
 
 async def test_nothing_is_taken_behind_a_corrupt_batch(scene: Scene) -> None:
@@ -177,15 +175,14 @@ async def test_nothing_is_taken_behind_a_corrupt_batch(scene: Scene) -> None:
     rotten = batch(1, [(0, b"b")])
     arrived = scene.receive(answer(ONE + rotten[:-1] + b"!" + batch(2, [(0, b"c")])))
     await scene.fetcher._process(arrived)
-    assert scene.copy.obstacle is not None
-    assert not scene.copy.state.fetches
+    assert scene.copy.state is CopyState.BLOCKED
     assert [each.source_first for each in scene.copy.pipeline.ready] == [0]
 
 
 async def test_what_arrived_is_not_processed_by_a_copy_that_went_back(scene: Scene) -> None:
     """It would be taken for what its target's end says is next."""
     arrived = scene.receive(answer())
-    scene.copy.rewind("establishing", None)
+    scene.copy.interrupt(None)
     await scene.fetcher._process(arrived)
     assert not scene.copy.pipeline.ready
 
@@ -193,11 +190,11 @@ async def test_what_arrived_is_not_processed_by_a_copy_that_went_back(scene: Sce
 async def test_a_lost_session_is_begun_anew() -> None:
     """From where the copy has come to, and nothing is taken twice."""
     scene = Scene(Said(ONE, shown=1), Said(absent=True, error_code=LOST_SESSION), Said(shown=1))
-    scene.fetcher._by_id = True
+    scene.fetcher._interest.by_id = True
     scene.fetcher.add(scene.copy)
     for _ in range(50):
         await asyncio.sleep(0)
     await scene.fetcher.close()
     assert scene.broker.asked == [0, 1, 1]
     assert [each.source_first for each in scene.copy.pipeline.ready] == [0]
-    assert (scene.moved, scene.stopped) == ([], [])
+    assert (scene.events.moved, scene.events.failures) == ([], [])

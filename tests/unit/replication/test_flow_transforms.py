@@ -18,11 +18,14 @@ from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication import flow_transforms
 from mirror_ray.replication.flow_transforms import FlowTransforms
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_transforms import WaitingDeadLetters
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
+from tests.support.factories import establish
 from tests.support.transforms import suffix, transforms
+from tests.unit.replication.recorded_events import RecordedEvents
 
 FLOW = FlowName("A", "B")
 ASSIGNMENT = Assignment(
@@ -54,12 +57,12 @@ class Writer:
         self.records += records
 
 
-class Scene:
-    """A flow's transforms, and what they said."""
+class Scene(RecordedEvents):
+    """A flow's transforms, and what they reported."""
 
     def __init__(self, settings: TransformSettings) -> None:
+        super().__init__()
         self.went_on = asyncio.Event()
-        self.waits: list[str] = []
         self.events: list[str] = []
         self.transforms = FlowTransforms(
             FlowSettings(name=FLOW, enabled=True, transforms=settings),
@@ -67,17 +70,20 @@ class Scene:
                 ClusterConnections(ClusterSettings(alias=alias, bootstrap_servers=("nowhere:1",)), "test")
                 for alias in "AB"
             ),
-            on_written=lambda copy: self.went_on.set(),
-            on_waiting=lambda copy, reason: self.waits.append(reason),
+            events=self,
             on_event=lambda level, text: self.events.append(text),
         )
+
+    def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
+        super().dead_letters_written(copy, letters)
+        self.went_on.set()
 
     def copy(self, *values: bytes) -> PartitionReplication:
         """A copy that has fetched these."""
         copy = PartitionReplication(
             ASSIGNMENT, BufferBudget(1 << 30), 1 << 30, transforms=self.transforms.of(ASSIGNMENT)
         )
-        copy.established(TargetLog(end=0))
+        establish(copy, TargetLog(end=0))
         data = batch(0, list(enumerate(values)))
         copy.process(copy.received(memoryview(bytearray(data))), [])
         return copy
@@ -126,7 +132,7 @@ async def test_dead_letters_are_tried_again_until_they_are_written(
     scenes: list[Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy waits, and says why; then it goes on, and an event tells where they are."""
-    monkeypatch.setattr(flow_transforms, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(flow_transforms, "_RETRY_S", 0.01)
     scene = Scene(transforms(suffix(), errors="dead_letter"))
     scenes.append(scene)
     writer = Writer(failures=2)
@@ -135,7 +141,7 @@ async def test_dead_letters_are_tried_again_until_they_are_written(
     scene.transforms.changed(copy)
     async with asyncio.timeout(5):
         await scene.went_on.wait()
-    assert scene.waits == ["records that a transform failed on can't be set aside: no leader"] * 2
+    assert scene.reasons == ["records that a transform failed on can't be set aside: no leader"] * 2
     assert [each.value for each in writer.records] == [b"bad"]
     assert copy.state.fetches
     data = batch(0, list(enumerate((b"a", b"bad", b"b"))))

@@ -6,29 +6,19 @@ from typing import cast
 
 import pytest
 
-from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.lifecycle import Lifecycle
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.retry import RetryTimes
 from mirror_ray.replication.target_log import TargetLog
+from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
+from tests.support.factories import assignment, establish
 
-_ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 0),
-    target_topic_id=TopicId("t"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+_ASSIGNMENT = assignment()
 
 
 class Idle:
@@ -48,6 +38,12 @@ class Idle:
     def room_made(self) -> None:
         """Nobody waits."""
 
+    def touch(self, copy: PartitionReplication) -> None:
+        """It is not fetched."""
+
+    def stop_fetching(self, copy: PartitionReplication) -> None:
+        """It is not fetched."""
+
 
 class Scene:
     """A flow with one partition, whose clock stands at ``now_s``."""
@@ -58,6 +54,7 @@ class Scene:
         self.workers = Idle()
         self.life = Lifecycle(
             cast(BrokerLoops, self.workers),
+            FetchThrottle(),
             now_s=lambda: self.now_s,
             wake=lambda: None,
             on_changed=lambda copy: None,
@@ -85,7 +82,7 @@ def test_answers_behind_the_first_refusal_say_nothing_new(scene: Scene) -> None:
     assert len(scene.events) == 1
     assert scene.events[0].startswith("error: ")
     assert "refuses records: TOPIC_AUTHORIZATION_FAILED" in scene.events[0]
-    assert scene.copy.state == "stopped"
+    assert scene.copy.state is CopyState.STOPPED
     assert scene.retry.failures == 1
 
 
@@ -93,18 +90,18 @@ def test_the_same_stop_is_told_once(scene: Scene) -> None:
     """Until the target takes something; each look at it comes later than the one before."""
     waits = []
     for _ in range(6):
-        scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+        scene.life.failed(scene.copy, MirrorError("it is forbidden"))
         waits.append(scene.retry.at_s - scene.now_s)
     assert waits == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert len(scene.events) == 1
     scene.life.acknowledged(scene.copy)
-    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    scene.life.failed(scene.copy, MirrorError("it is forbidden"))
     assert len(scene.events) == 2
 
 
 def _looked_at_again(scene: Scene) -> None:
-    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
-    scene.copy.established(TargetLog(end=0))
+    scene.life.failed(scene.copy, MirrorError("it is forbidden"))
+    establish(scene.copy, TargetLog(end=0))
 
 
 def test_looking_again_is_no_recovery(scene: Scene) -> None:
@@ -134,9 +131,9 @@ def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
 def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:
     """A refusal for a moment leaves no trace in the status; the sixth in a row does."""
     for _ in range(5):
-        scene.life.again(scene.copy, "the leader moved")
+        scene.life.interrupted(scene.copy, "the leader moved")
         assert scene.copy.reason is None
-    scene.life.again(scene.copy, "the leader moved")
+    scene.life.interrupted(scene.copy, "the leader moved")
     assert scene.copy.reason == "the leader moved"
     assert not scene.events
     assert scene.retry.at_s - scene.now_s <= 2.0
@@ -146,8 +143,8 @@ def test_what_is_said_of_a_removed_partition_is_ignored(scene: Scene) -> None:
     """Answers come late."""
     scene.life.remove(scene.copy)
     scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None)
-    scene.life.again(scene.copy, "late")
-    scene.life.stop(scene.copy, MirrorError("late"))
+    scene.life.interrupted(scene.copy, "late")
+    scene.life.failed(scene.copy, MirrorError("late"))
     scene.life.acknowledged(scene.copy)
     assert not scene.events
     assert not scene.life.copies
@@ -157,24 +154,26 @@ def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
     """Once may pass by itself; again and again, with the place as it is, somebody has to decide, until it is taken."""
     refused = "OUT_OF_ORDER_SEQUENCE_NUMBER"
     for _ in range(5):
-        scene.copy.established(TargetLog(end=0))
+        establish(scene.copy, TargetLog(end=0))
         scene.life.back_off(scene.copy, refused, None)
         assert scene.copy.fault is None
-    scene.copy.established(TargetLog(end=0))
+    establish(scene.copy, TargetLog(end=0))
     scene.life.back_off(scene.copy, refused, None)
     assert scene.copy.fault is not None
     assert scene.copy.fault.kind == "copy_lost"
     scene.copy.established(TargetLog(end=0))
     scene.life.established(scene.copy)
+    scene.copy.placed()
     report = scene.copy.report()
     assert (report.state, report.trouble is None) == ("stopped", False)
-    scene.life.acknowledged(scene.copy)
+    scene.copy.process(scene.copy.received(memoryview(bytearray(batch(0, [(0, b"value")])))), ())
+    scene.copy.answered(scene.copy.take().target_offset)
     assert scene.copy.fault is None
 
 
 def _sent(scene: Scene, number: int = 1) -> None:
     """So many batches are under way."""
-    scene.copy.established(TargetLog(end=0))
+    establish(scene.copy, TargetLog(end=0))
     data = b"".join(batch(first, [(0, b"value")]) for first in range(number))
     scene.copy.process(scene.copy.received(memoryview(bytearray(data))), ())
     for _ in range(number):
@@ -195,9 +194,9 @@ def test_no_answer_is_awaited_that_can_not_come(scene: Scene, how: str) -> None:
 
 def test_nobody_sends_while_the_end_is_read_or_it_has_stopped(scene: Scene) -> None:
     """What is to be sent then is not known yet."""
-    scene.life.again(scene.copy, "the leader moved")
+    scene.life.interrupted(scene.copy, "the leader moved")
     assert scene.workers.detached == [scene.copy]
-    scene.life.stop(scene.copy, MirrorError("it is forbidden"))
+    scene.life.failed(scene.copy, MirrorError("it is forbidden"))
     assert scene.workers.detached == [scene.copy] * 2
 
 
@@ -214,10 +213,10 @@ def test_a_topic_that_stays_away_is_missing(scene: Scene) -> None:
 def test_what_is_before_an_obstacle_is_answered_first(scene: Scene) -> None:
     """Then it stops, and says why."""
     _sent(scene, 2)
-    scene.copy.obstacle = MirrorError("a corrupt batch")
+    scene.copy.block(MirrorError("a corrupt batch"))
     scene.copy.answered(0)
     scene.life.acknowledged(scene.copy)
-    assert scene.copy.state == "copying"
+    assert scene.copy.state is CopyState.BLOCKED
     scene.copy.answered(1)
     scene.life.acknowledged(scene.copy)
-    assert (scene.copy.state, scene.copy.halted) == ("stopped", "a corrupt batch")
+    assert (scene.copy.state, scene.copy.report().reason) == (CopyState.STOPPED, "a corrupt batch")

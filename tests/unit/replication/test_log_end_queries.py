@@ -11,7 +11,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE
 from mirror_ray.kafka.leader_requests import EARLIEST, KnownProducers, LogEnd, OffsetAnswer
 from mirror_ray.model.assignment import NO_END, Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.replication import log_end_queries
 from mirror_ray.replication.last_batch import LastBatches
@@ -19,25 +19,16 @@ from mirror_ray.replication.log_end_queries import (
     SourceBounds,
     TargetProbe,
     TargetRefusedError,
-    TargetUnsettledError,
-    look_at_sources,
-    look_at_targets,
+    TargetUncommittedError,
+    query_sources,
+    query_targets,
 )
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
+from tests.support.factories import assignment
 
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 0),
-    target_topic_id=TopicId("r"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(5, 5),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ASSIGNMENT = assignment(anchor=OffsetPair(5, 5))
 SETTLED = LogEnd(end_offset=5, high_watermark=5, leader_epoch=3, error_code=0)
 
 
@@ -67,9 +58,9 @@ async def look(monkeypatch: pytest.MonkeyPatch, leaders: Leaders, assignment: As
     async def no_tails(*_: object) -> LastBatches:
         return LastBatches()
 
-    monkeypatch.setattr(log_end_queries, "read_tails", no_tails)
+    monkeypatch.setattr(log_end_queries, "read_last_batches", no_tails)
     copy = PartitionReplication(assignment, BufferBudget(1 << 20), 1 << 16)
-    return (await look_at_targets(cast("ClusterConnections", leaders), [copy]))[copy]
+    return (await query_targets(cast("ClusterConnections", leaders), [copy]))[copy]
 
 
 async def test_a_settled_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,15 +73,15 @@ async def test_what_is_not_committed_is_waited_for(monkeypatch: pytest.MonkeyPat
     """The leader alone has it; or a new leader can't tell yet."""
     assignment = replace(ASSIGNMENT, shared=shared)
     ahead = replace(SETTLED, end_offset=6)
-    assert isinstance(await look(monkeypatch, Leaders(ahead), assignment), TargetUnsettledError)
+    assert isinstance(await look(monkeypatch, Leaders(ahead), assignment), TargetUncommittedError)
     unknowing = replace(SETTLED, error_code=OFFSET_NOT_AVAILABLE)
-    assert isinstance(await look(monkeypatch, Leaders(unknowing), assignment), TargetUnsettledError)
+    assert isinstance(await look(monkeypatch, Leaders(unknowing), assignment), TargetUncommittedError)
 
 
 async def test_a_shared_log_may_grow_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others write; in a topic of our own nobody does."""
     grown = replace(SETTLED, high_watermark=7)
-    assert isinstance(await look(monkeypatch, Leaders(grown)), TargetUnsettledError)
+    assert isinstance(await look(monkeypatch, Leaders(grown)), TargetUncommittedError)
     assert isinstance(await look(monkeypatch, Leaders(grown), replace(ASSIGNMENT, shared=True)), TargetProbe)
 
 
@@ -114,15 +105,15 @@ async def test_up_to_where_a_shared_log_is_the_same(
     ) -> dict[PartitionReplication, OffsetAnswer]:
         return {} if answer is None else dict.fromkeys(copies, answer)
 
-    monkeypatch.setattr(log_end_queries, "ask_where_epochs_ended", agreed)
-    monkeypatch.setattr(log_end_queries, "_look_closely", _unchanged)
-    monkeypatch.setattr(log_end_queries, "ask_for_producers", _nobody_known)
+    monkeypatch.setattr(log_end_queries, "query_epoch_ends", agreed)
+    monkeypatch.setattr(log_end_queries, "_scan", _unchanged)
+    monkeypatch.setattr(log_end_queries, "query_producers", _nobody_known)
     seen = await look(monkeypatch, Leaders(SETTLED), replace(ASSIGNMENT, shared=True))
     assert (seen.log.agrees_to if isinstance(seen, TargetProbe) else None) == agrees_to
-    assert isinstance(seen, TargetProbe | TargetUnsettledError)
+    assert isinstance(seen, TargetProbe | TargetUncommittedError)
 
 
-async def _unchanged(_: object, __: object, look: log_end_queries.Look) -> log_end_queries.Look:
+async def _unchanged(_: object, __: object, look: log_end_queries.TargetAnswer) -> log_end_queries.TargetAnswer:
     return look
 
 
@@ -155,17 +146,17 @@ async def test_a_brokers_memory_is_of_the_log_that_was_read(
     async def known(_: object, partitions: set[TopicPartition]) -> dict[TopicPartition, KnownProducers]:
         return dict.fromkeys(partitions, KnownProducers({1: 8, 2: 70}))
 
-    async def holed(_: object, __: object, look: log_end_queries.Look) -> log_end_queries.Look:
+    async def holed(_: object, __: object, look: log_end_queries.TargetAnswer) -> log_end_queries.TargetAnswer:
         return replace(look, log=replace(look.log, complete_from=9)) if isinstance(look, TargetProbe) else look
 
-    monkeypatch.setattr(log_end_queries, "ask_for_producers", known)
-    monkeypatch.setattr(log_end_queries, "_look_closely", holed)
+    monkeypatch.setattr(log_end_queries, "query_producers", known)
+    monkeypatch.setattr(log_end_queries, "_scan", holed)
     seen = await look(monkeypatch, Leaders(MORE, then), replace(ASSIGNMENT, shared=shared))
     if believed:
         assert isinstance(seen, TargetProbe)
         assert (seen.log.end, seen.log.remembered) == (MORE.end_offset, 9)
     else:
-        assert isinstance(seen, TargetUnsettledError)
+        assert isinstance(seen, TargetUncommittedError)
 
 
 async def test_a_remembered_sequence_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +165,7 @@ async def test_a_remembered_sequence_wraps(monkeypatch: pytest.MonkeyPatch) -> N
     async def known(_: object, partitions: set[TopicPartition]) -> dict[TopicPartition, KnownProducers]:
         return dict.fromkeys(partitions, KnownProducers({1: SEQUENCE_MODULUS - 1}))
 
-    monkeypatch.setattr(log_end_queries, "ask_for_producers", known)
+    monkeypatch.setattr(log_end_queries, "query_producers", known)
     seen = await look(monkeypatch, Leaders(MORE))
     assert isinstance(seen, TargetProbe)
     assert seen.log.remembered == 0
@@ -184,8 +175,8 @@ async def test_the_sources_bounds() -> None:
     """Once all is committed: its begin, its end, and what of it is stable."""
     copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 20), 1 << 16)
     leaders = Leaders(SETTLED, starts=1, stable=4)
-    found = await look_at_sources(cast("ClusterConnections", leaders), [copy], "read_committed")
+    found = await query_sources(cast("ClusterConnections", leaders), [copy], "read_committed")
     assert found == {copy: SourceBounds(1, 5, 4)}
     ahead = Leaders(replace(SETTLED, high_watermark=4))
-    found = await look_at_sources(cast("ClusterConnections", ahead), [copy], "read_committed")
+    found = await query_sources(cast("ClusterConnections", ahead), [copy], "read_committed")
     assert found == {copy: "not all is committed"}

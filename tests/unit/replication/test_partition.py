@@ -9,37 +9,28 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.errors import CorruptBatchError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches, rewrite
 from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.support import batches
+from tests.support.factories import assignment, establish, replication
 
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 0),
-    target_topic_id=TopicId("r"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0, source_epoch=3),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ASSIGNMENT = assignment(anchor=OffsetPair(0, 0, source_epoch=3))
 ONE = batches.batch(0, [(0, b"a"), (1, b"b")])
 TWO = batches.batch(2, [(0, b"c"), (1, b"d")])
 THREE = batches.batch(4, [(0, b"e"), (1, b"f")])
 
 
-def copying(assignment: Assignment = ASSIGNMENT, *fetched: bytes) -> PartitionReplication:
+def copying(assigned: Assignment = ASSIGNMENT, *fetched: bytes) -> PartitionReplication:
     """A copy that stands at its anchor, with these batches of the source ready to be sent."""
-    copy = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30)
-    copy.established(TargetLog(end=assignment.anchor.target_offset, epoch=8))
+    copy = replication(assigned)
+    establish(copy, TargetLog(end=assigned.anchor.target_offset, epoch=8))
     fetch(copy, *fetched)
     return copy
 
@@ -60,8 +51,8 @@ def tail(*values: bytes, at: int = 0, producer: int = 1) -> TargetLog:
 
 def looking(*behind: bytes) -> PartitionReplication:
     """The target holds these records behind the anchor; the source has not been looked at yet."""
-    copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 30), 1 << 30)
-    copy.established(tail(*behind))
+    copy = replication(ASSIGNMENT)
+    establish(copy, tail(*behind))
     assert not copy.position.known
     return copy
 
@@ -103,7 +94,7 @@ def test_what_is_taken_behind_a_refusal_does_not_count() -> None:
     copy.failed()
     copy.answered(second.target_offset)
     assert copy.acknowledged == OffsetPair(0, 0)
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     fetch(copy, ONE)
     copy.answered(copy.take().target_offset)
     assert copy.acknowledged == OffsetPair(2, 2)
@@ -115,7 +106,7 @@ def test_only_the_first_refusal_blames_its_record() -> None:
     sent(copy, 2)
     copy.failed()
     copy.failed("MESSAGE_TOO_LARGE")
-    assert copy.state == "establishing"
+    assert copy.state is CopyState.REFUSED
 
 
 def test_a_batch_with_a_refused_record_goes_record_by_record() -> None:
@@ -123,7 +114,7 @@ def test_a_batch_with_a_refused_record_goes_record_by_record() -> None:
     copy = copying(ASSIGNMENT, ONE)
     sent(copy, 1)
     copy.failed("INVALID_RECORD")
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     fetch(copy, ONE, TWO)
     assert [each.count for each in copy.pipeline.ready] == [1, 1, 2]
 
@@ -145,10 +136,10 @@ def test_one_batch_at_a_time_until_one_is_acknowledged() -> None:
 def test_nothing_is_sent_while_the_end_is_read() -> None:
     """What is buffered then is not for the place that will be found."""
     copy = copying(ASSIGNMENT, ONE)
-    copy.rewind("establishing", None)
+    copy.interrupt(None)
     assert not copy.pipeline.ready
     late = copying(ASSIGNMENT, ONE)
-    late.state = "establishing"
+    late.state = CopyState.ESTABLISHING
     assert not late.sendable
 
 
@@ -160,7 +151,10 @@ def test_the_end_is_not_read_before_all_answers_are_there(state: str) -> None:
     """What is under way may still be appended behind it."""
     copy = copying(ASSIGNMENT, ONE)
     sent(copy, 1)
-    copy.rewind("establishing" if state == "establishing" else "stopped", None)
+    if state == "establishing":
+        copy.interrupt(None)
+    else:
+        copy.stop(MirrorError("it is forbidden"))
     assert not copy.needs_end
     copy.lost()
     assert copy.needs_end
@@ -190,7 +184,7 @@ def test_what_was_sent_is_found_again_without_the_source(how: str) -> None:
     else:
         copy.failed()
     assert copy.pipeline.unanswered
-    copy.established(tail(b"c", b"d", at=2))
+    establish(copy, tail(b"c", b"d", at=2))
     assert copy.position.known
     assert (copy.acknowledged, copy.fetch_epoch) == (OffsetPair(4, 4), 4)
     assert (copy.fetch_offset, copy.process_offset) == (4, 4)
@@ -204,7 +198,7 @@ def test_what_only_the_leader_had_is_found_again() -> None:
         copy.answered(first.target_offset, committed=False)
         copy.lost()
         assert not copy.pipeline.uncommitted
-        copy.established(end)
+        establish(copy, end)
         assert copy.position.known
         assert copy.acknowledged == OffsetPair(end.end, end.end)
 
@@ -214,9 +208,10 @@ def test_what_waits_for_its_commit_is_not_all() -> None:
     copy = copying(ASSIGNMENT, ONE)
     copy.answered(sent(copy, 1)[0].target_offset, committed=False)
     assert not copy.settled
-    copy.question = "ended"
-    assert not copy.asks_source
     fetch(copy, TWO)
+    copy.out_of_range()
+    assert copy.state is CopyState.ASKING_SOURCE
+    assert not copy.asks_source
     assert copy.take().target_offset == 2
 
 
@@ -239,8 +234,8 @@ def test_the_sources_epoch_goes_with_what_is_fetched() -> None:
     assert (copy.fetch_offset, copy.fetch_epoch) == (2, 5)
     copy.answered(sent(copy, 1)[0].target_offset)
     assert copy.acknowledged.source_epoch == 5
-    copy.rewind("establishing", None)
-    copy.established(TargetLog(end=2, epoch=8))
+    copy.interrupt(None)
+    establish(copy, TargetLog(end=2, epoch=8))
     assert copy.fetch_epoch == 5
 
 
@@ -289,7 +284,7 @@ def test_the_source_has_not_ended_while_more_is_stable() -> None:
     fetch(copy, ONE)
     assert copy.asks_source
     copy.source_bounds(0, 4, 4)
-    assert copy.state == "copying"
+    assert copy.state is CopyState.REALIGNING
     assert not copy.wants_contents
     fetch(copy, TWO)
     assert copy.acknowledged == OffsetPair(3, 3)
@@ -301,7 +296,7 @@ def test_the_source_has_ended_though_more_should_be_there() -> None:
     copy.source_answered(2, 2)
     fetch(copy, ONE)
     copy.source_bounds(0, 2, 2)
-    assert copy.state == "establishing"
+    assert copy.state is CopyState.ESTABLISHING
     assert copy.wants_contents
 
 
@@ -325,16 +320,16 @@ def test_a_backfill_fetches_nothing_at_its_end() -> None:
 
 def test_what_follows_the_last_match_is_fetched_again() -> None:
     """It was passed over while a record behind it might have matched, and is to be copied after all."""
-    copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 30), 1 << 30)
+    copy = replication(ASSIGNMENT)
     copy.position.wants_contents = True
     contents = TargetContents()
     contents.add(*iter_batches(memoryview(bytearray(batches.batch(0, [(0, b"a"), (1, b"gone")])))))
-    copy.established(tail(b"-", b"-", b"-"), contents)
+    establish(copy, tail(b"-", b"-", b"-"), contents)
     copy.source_answered(4, 4)
     fetch(copy, batches.batch(0, [(0, b"a")], 2), batches.batch(3, [(0, b"new")]))
     copy.source_bounds(0, 4, 4)
-    assert (copy.acknowledged, copy.state) == (OffsetPair(3, 3), "establishing")
-    copy.established(tail(b"-", b"-", b"-"))
+    assert (copy.acknowledged, copy.state) == (OffsetPair(3, 3), CopyState.ESTABLISHING)
+    establish(copy, tail(b"-", b"-", b"-"))
     assert copy.fetch_offset == 3
 
 
@@ -343,7 +338,7 @@ def test_dead_letters_are_waited_for_with_the_epoch_of_what_is_queued() -> None:
     copy = copying(ASSIGNMENT, ONE)
     copy.fetch_offset, copy.fetch_epoch = 9, 9
     (waiting,) = iter_batches(memoryview(bytearray(TWO)))
-    copy._hold(waiting, (), CommittedOnly(()))
+    copy._await_dead_letters(waiting, (), CommittedOnly(()))
     assert (copy.fetch_offset, copy.fetch_epoch) == (2, 4)
 
 

@@ -18,6 +18,7 @@ from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch, marker
+from tests.support.factories import establish
 
 OURS = 4711
 #: So small that a batch of more than two records is split: copies then end, and anchors lie, inside source batches.
@@ -155,7 +156,7 @@ class World:
         if copy.needs_end and action != "restart":
             end = len(self.target.values)
             tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
-            copy.established(TargetLog(end=end, tail=tail if copy.needs_last_batch(end) else None))
+            establish(copy, TargetLog(end=end, tail=tail if copy.needs_last_batch(end) else None))
         elif action == "fetch" and copy.wants_fetch:
             records, aborted = self.source.fetch(copy.fetch_offset, number)
             copy.source_answered(self.source.end, self.source.end)
@@ -168,17 +169,17 @@ class World:
             self.answer()
         elif action == "append" and len(copy.pipeline.in_flight) > 1:
             self.answer(committed=False)
-        elif action == "fail" and copy.pipeline.in_flight and not copy.refused:
+        elif action == "fail" and copy.pipeline.in_flight and not copy.state.refused:
             copy.failed()
         elif action == "lose":
             for outgoing in list(copy.pipeline.in_flight)[:number]:
                 if self.target.produce(bytes(outgoing.batch.view)) is None:
                     break
-            copy.lost()
+            self.lose()
         elif action == "forget":
             if not copy.pipeline.in_flight:
                 self.target.sequence, self.target.recent = None, []
-                copy.lost()
+                self.lose()
         elif action == "tell":
             self.tell()
         elif action == "restart":
@@ -189,6 +190,13 @@ class World:
             )
         elif action == "anchor":
             self.anchors.append(copy.acknowledged)
+
+    def lose(self) -> None:
+        """The connection to the target is lost."""
+        if self.copy.pipeline.in_flight:
+            self.copy.lost()
+        elif self.copy.state.fetches:
+            self.copy.interrupt(None)
 
     def answer(self, *, committed: bool = True) -> None:
         """The broker handles the oldest request."""
@@ -232,7 +240,7 @@ def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
     source = Source()
     world = World(source)
     copy = world.copy
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     data = batch(0, [(0, b"a")]), marker(1, 7, commit=True)
     epochs = [memoryview(bytearray(each)) for each in data]
     for epoch, view in enumerate(epochs, start=3):

@@ -18,10 +18,13 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
+from tests.support.factories import establish
+from tests.unit.replication.recorded_events import RecordedEvents
 
 #: Topics by name, and answers that are made by hand.
 _VERSION = produce.LOWEST_VERSION
@@ -94,11 +97,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.wire = Wire()
-        self.acknowledged: list[PartitionReplication] = []
-        self.refused: list[tuple[PartitionReplication, str]] = []
-        self.stopped: list[tuple[PartitionReplication, Exception]] = []
-        self.lost: list[PartitionReplication] = []
-        self.throttled: list[float] = []
+        self.events = RecordedEvents()
         self.sender = Sender(
             cast("ClusterConnections", self.wire),
             1,
@@ -107,17 +106,8 @@ class Scene:
             timeout_ms=1000,
             send_buffer_bytes=-1,
             lease=Always(),
-            on_throttled=self.throttled.append,
-            on_answered=lambda: None,
-            on_acknowledged=self.acknowledged.append,
-            on_refused=lambda copy, error, _: self.refused.append((copy, error)),
-            on_stopped=lambda copy, error: self.stopped.append((copy, error)),
-            on_lost=self._lost,
+            events=self.events,
         )
-
-    def _lost(self, copy: PartitionReplication) -> None:
-        self.lost.append(copy)
-        copy.lost()
 
     async def send(self, *copies: PartitionReplication) -> None:
         """Schedule them, and let it do what it can."""
@@ -157,7 +147,7 @@ def copy_of(topic: str, *values: bytes, target: str = "", shared: bool = False) 
         max_message_bytes=1 << 20,
     )
     copy = PartitionReplication(replace(assignment, shared=shared), BufferBudget(1 << 30), 1 << 30)
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     more(copy, *values)
     return copy
 
@@ -206,11 +196,11 @@ async def test_what_the_leader_alone_has_is_not_committed(scene: Scene) -> None:
     copy = copy_of("p", b"1")
     await deep(scene, copy, b"2", b"3")
     assert scene.acks() == [-1, 1, -1]
-    scene.acknowledged.clear()
+    scene.events.committed.clear()
     await scene.answer(1, of("A.p", 1))
-    assert (copy.acknowledged, scene.acknowledged) == (OffsetPair(1, 1), [])
+    assert (copy.acknowledged, scene.events.committed) == (OffsetPair(1, 1), [])
     await scene.answer(2, of("A.p", 2))
-    assert (copy.acknowledged, scene.acknowledged) == (OffsetPair(3, 3), [copy])
+    assert (copy.acknowledged, scene.events.committed) == (OffsetPair(3, 3), [copy])
 
 
 async def test_nothing_behind_a_refusal_is_carried_out(scene: Scene) -> None:
@@ -219,8 +209,8 @@ async def test_nothing_behind_a_refusal_is_carried_out(scene: Scene) -> None:
     await deep(scene, copy, b"2", b"3")
     await scene.answer(1, of("A.p", -1, NOT_LEADER))
     assert scene.wire.aborted == ["A.p-0 was refused with more behind it"]
-    assert scene.refused == [(copy, "NOT_LEADER_OR_FOLLOWER")]
-    assert (copy.acknowledged, copy.state) == (OffsetPair(1, 1), "establishing")
+    assert scene.events.refusals == [(copy, "NOT_LEADER_OR_FOLLOWER")]
+    assert (copy.acknowledged, copy.state) == (OffsetPair(1, 1), CopyState.REFUSED)
 
 
 async def test_a_refusal_with_nothing_behind_it_leaves_the_connection(scene: Scene) -> None:
@@ -237,9 +227,9 @@ async def test_only_a_records_error_stops_for_a_record(scene: Scene) -> None:
     passing, large = copy_of("p", b"1"), copy_of("q", b"1")
     await scene.send(passing, large)
     await scene.answer(0, of("A.p", -1, NOT_LEADER))
-    assert not scene.stopped
+    assert not scene.events.failures
     await scene.answer(1, of("A.q", -1, TOO_LARGE))
-    ((stopped, error),) = scene.stopped
+    ((stopped, error),) = scene.events.failures
     assert stopped is large
     assert isinstance(error, ReplicationFault)
     assert error.fault.kind == "record_refused"
@@ -250,11 +240,11 @@ async def test_a_batch_in_another_place_stops_its_partition(scene: Scene) -> Non
     copy = copy_of("p", b"1")
     await scene.send(copy)
     await scene.answer(0, of("A.p", 7))
-    ((stopped, error),) = scene.stopped
+    ((stopped, error),) = scene.events.failures
     assert stopped is copy
     assert isinstance(error, ReplicationFault)
     assert error.fault.kind == "target_foreign"
-    assert not scene.acknowledged
+    assert not scene.events.committed
 
 
 async def test_a_new_connection_begins_with_single_batches(scene: Scene) -> None:
@@ -285,7 +275,7 @@ async def test_a_batch_without_an_answer_is_lost(scene: Scene, how: str) -> None
     else:
         await scene.answer(0)
     await turns()
-    assert scene.lost == [copy]
+    assert scene.events.losses == [copy]
     assert bool(scene.wire.aborted) == (how != "failed")
 
 
@@ -313,7 +303,7 @@ async def test_a_broker_that_throttles_has_one_request_at_a_time(scene: Scene) -
     await asyncio.sleep(0.01)
     await scene.send(*copies[1:])
     await asyncio.sleep(0.01)
-    assert scene.throttled == [0.001]
+    assert scene.events.throttled == [0.001]
     assert len(scene.wire.sent) == 2
 
 

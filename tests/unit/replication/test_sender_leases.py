@@ -19,6 +19,8 @@ from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
+from tests.support.factories import establish
+from tests.unit.replication.recorded_events import RecordedEvents
 
 P, Q = TopicPartition("p", 0), TopicPartition("q", 0)
 
@@ -81,7 +83,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.wire, self.lease = Wire(), Terms()
-        self.lost: list[PartitionReplication] = []
+        self.events = RecordedEvents()
         self.sender = Sender(
             cast("ClusterConnections", self.wire),
             1,
@@ -90,12 +92,7 @@ class Scene:
             timeout_ms=1000,
             send_buffer_bytes=-1,
             lease=self.lease,
-            on_throttled=lambda _: None,
-            on_answered=lambda: None,
-            on_acknowledged=lambda _: None,
-            on_refused=lambda *_: None,
-            on_stopped=lambda *_: None,
-            on_lost=self.lost.append,
+            events=self.events,
         )
         self.copies = {partition: _copy(partition) for partition in (P, Q)}
 
@@ -127,7 +124,7 @@ def _copy(partition: TopicPartition) -> PartitionReplication:
         BufferBudget(1 << 30),
         1 << 30,
     )
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     records = batch(0, [(0, partition.topic.encode() * 20)])
     copy.process(iter_batches(memoryview(bytearray(records))), [])
     return copy
@@ -150,7 +147,7 @@ async def test_what_is_held_is_sent(scene: Scene) -> None:
     """Both partitions, and nothing is lost."""
     await scene.go()
     assert scene.sent == {P, Q}
-    assert not scene.lost
+    assert not scene.events.losses
 
 
 async def test_a_partition_that_is_not_held_waits(scene: Scene) -> None:
@@ -158,7 +155,7 @@ async def test_a_partition_that_is_not_held_waits(scene: Scene) -> None:
     scene.lease.held = {Q}
     await scene.go()
     assert scene.sent == {Q}
-    assert not scene.lost
+    assert not scene.events.losses
     scene.lease.held = {P, Q}
     scene.sender.wake()
     await _turns()
@@ -171,7 +168,7 @@ async def test_a_lease_that_runs_out_between_composing_and_sending(scene: Scene)
     await scene.go()
     assert scene.wire.sent == []
     assert scene.wire.aborted == ["the lease ran out before a request was sent"]
-    assert set(scene.lost) == set(scene.copies.values())
+    assert set(scene.events.losses) == set(scene.copies.values())
 
 
 @pytest.mark.parametrize("what", ["held", "lasting"])

@@ -253,7 +253,7 @@ async def test_a_part_of_the_log_is_no_whole_read(watch: Watch, monkeypatch: pyt
     watch.assign(5, offset)
     held: list[bool] = []
     while not watch.outdated:
-        await watch.reader._look()
+        await watch.reader._read()
         held.append(watch.holds())
     assert len(held) > 1
     assert not any(held)
@@ -265,7 +265,7 @@ async def test_a_look_counts_from_when_it_was_asked(watch: Watch, monkeypatch: p
     watch.assign(5, watch.log.append(grant(5)))
     while not watch.log.asked:
         watch.log.meanwhile = lambda: clock.append(clock.pop() + TERMS.sending_s - 0.01)
-        await watch.reader._look()
+        await watch.reader._read()
     assert watch.holds()
     clock[0] = 100.0 + TERMS.sending_s
     assert not watch.holds()
@@ -283,7 +283,7 @@ async def test_a_topic_that_is_gone_renews_nothing(watch: Watch, monkeypatch: py
     watch.assign(5, 1)
     watch.log.exists = False
     with pytest.raises(MirrorError, match="find topic"):
-        await watch.reader._look()
+        await watch.reader._read()
     assert not watch.holds()
 
 

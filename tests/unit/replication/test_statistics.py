@@ -18,6 +18,7 @@ from mirror_ray.records.statistics import PartitionStatistics, latency_bucket
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally, boundaries_ms, statistics_of
 from tests.support.batches import batch
+from tests.support.factories import outgoing_batch
 
 MINUTE_MS = 60_000
 #: A full hour.
@@ -50,20 +51,9 @@ class Life:
     def outgoing(self, records: int, size: int, latency_ms: int, codec: int = 0, unpacked: int = 0) -> OutgoingBatch:
         """The next one."""
         first, self.next = self.next, self.next + records
-        return OutgoingBatch(
-            view=memoryview(b""),
-            target_offset=first,
-            sequence=first,
-            count=records,
-            source_first=first,
-            source_next=self.next,
-            runs=((first, records),),
-            source_epoch=0,
-            max_timestamp=self.now_ms - latency_ms,
-            size_bytes=size,
-            codec=codec,
-            unpacked_bytes=unpacked,
-        )
+        batch = outgoing_batch(first, records, size_bytes=size, codec=codec, max_timestamp=self.now_ms - latency_ms)
+        batch.uncompressed_bytes = unpacked
+        return batch
 
 
 @given(now_ms=st.integers(0, 2**42), interval_ms=st.integers(1, 3_600_000))

@@ -15,12 +15,13 @@ from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.statistics import decode_statistics
-from mirror_ray.replication import statistics_publisher
+from mirror_ray.replication import statistics_publisher, supervision
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
 from mirror_ray.replication.target_log import TargetLog
+from tests.support.factories import establish
 from tests.support.waiting import wait_until_async
 
 HOUR_MS = 3_600_000
@@ -91,7 +92,7 @@ class Scene:
         copy = PartitionReplication(
             assignment, BufferBudget(1 << 20), 1 << 16, tally=StatisticsTally(self._interval_ms, now_ms)
         )
-        copy.established(TargetLog(end=0))
+        establish(copy, TargetLog(end=0))
         self.copies.append(copy)
         return copy
 
@@ -137,7 +138,7 @@ async def test_what_goes_away_is_published_at_once() -> None:
 
 async def test_a_topic_that_refuses_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, and once that it works again; what was refused is given again as it was, before anything new."""
-    monkeypatch.setattr(statistics_publisher, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(supervision, "_FIRST_PAUSE_S", 0.001)
     async with _scene() as scene:
         scene.writer.problem = "write to topic mm2-ray-stats.A.internal: refused"
         for number in range(3):

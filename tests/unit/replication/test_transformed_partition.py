@@ -13,11 +13,13 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.partition_transforms import ErrorPolicy, PartitionTransforms
 from mirror_ray.replication.target_log import TargetContents, TargetLog
 from mirror_ray.transforms import Record, Result, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.support.batches import batch
+from tests.support.factories import establish
 from tests.unit.replication.test_partition_model import SPLITS, Source, World, actions, skips, sources
 
 
@@ -85,7 +87,7 @@ class Transformed(World):
         assert letters is not None
         assert copy.transforms is not None
         self.letters += [failure.record.value or b"" for failure in letters.failures]
-        copy.transforms.written(letters)
+        copy.dead_letters_written(letters)
 
     def check(self) -> None:
         """What the position has passed was written, there or here."""
@@ -144,7 +146,7 @@ def _taken_over(world: Transformed, step: Transform | None = None) -> PartitionR
     if step is not None:
         world.chain = TransformChain((NamedTransform("other", step),), "mixed 1")
     copy = world.taken_over(OffsetPair(0, 0))
-    copy.established(_log(world))
+    establish(copy, _log(world))
     return copy
 
 
@@ -156,7 +158,7 @@ def _pass(world: Transformed, copy: PartitionReplication) -> None:
             if copy.wants_contents:
                 contents = TargetContents()
                 contents.add(iter_batches(memoryview(bytearray(_written(world))))[0])
-            copy.established(_log(world), contents)
+            establish(copy, _log(world), contents)
         if copy.wants_fetch:
             records, aborted = world.source.fetch(copy.fetch_offset, 3)
             copy.source_answered(world.source.end, world.source.end)
@@ -194,7 +196,7 @@ def test_a_source_that_was_cleaned_since_is_matched() -> None:
     del world.source.batches[1:4]
     copy = _taken_over(world)
     _pass(world, copy)
-    assert (copy.state, copy.acknowledged) == ("copying", OffsetPair(40, len(world.target.values)))
+    assert (copy.state, copy.acknowledged) == (CopyState.RUNNING, OffsetPair(40, len(world.target.values)))
 
 
 def test_a_source_whose_last_copied_record_was_cleaned_stops_the_partition() -> None:
@@ -213,8 +215,8 @@ def test_what_is_not_pure_is_copied_again_from_the_anchor() -> None:
     world.chain = TransformChain((NamedTransform("impure", Impure(lambda record: None)),), "impure 1")
     copy = world.taken_over(OffsetPair(0, 0))
     copy.assignment = replace(copy.assignment, producer_id=-1)
-    copy.established(_log(world))
-    assert copy.state == "copying"
+    establish(copy, _log(world))
+    assert copy.state is CopyState.RUNNING
     assert (copy.fetch_offset, copy.acknowledged.target_offset) == (0, len(world.target.values))
 
 
@@ -225,7 +227,7 @@ def test_a_failure_stops_the_partition_at_its_record() -> None:
     source.add("plain", 5)
     world = Transformed(source, "stop")
     copy = world.copy
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     records, aborted = source.fetch(0, 5)
     with pytest.raises(ReplicationFault, match="offset 2 of source partition t-0: mixed: ValueError: 2") as raised:
         copy.process(copy.received(records), aborted)
@@ -261,7 +263,7 @@ def test_dead_letters_of_a_place_that_was_left_are_not_waited_for() -> None:
     """When the target's end is read anew the source may be another one from there: they are looked for again."""
     world = Transformed(_source(10), "dead_letter")
     copy = world.copy
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     records, aborted = world.source.fetch(0, 5)
     copy.process(copy.received(records), aborted)
     letters = copy.dead_letters
@@ -269,10 +271,10 @@ def test_dead_letters_of_a_place_that_was_left_are_not_waited_for() -> None:
     assert [failure.record.offset for failure in letters.failures] == [2, 7]
     assert (copy.state.fetches, copy.fetch_offset, copy.acknowledged) == (False, 0, OffsetPair(0, 0))
     copy.lost()
-    copy.established(TargetLog(end=0))
+    establish(copy, TargetLog(end=0))
     assert copy.state.fetches
     assert copy.transforms is not None
-    copy.transforms.written(letters)
+    copy.dead_letters_written(letters)
     copy.process(copy.received(world.source.fetch(0, 5)[0]), aborted)
     assert copy.dead_letters is not None
     assert not copy.state.fetches

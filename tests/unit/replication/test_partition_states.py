@@ -1,0 +1,243 @@
+"""Every row of the transition table, taken by a real partition; and the page that is generated from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mirror_ray
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.fault import TROUBLE_KINDS
+from mirror_ray.records.batch import iter_batches, rewrite
+from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.partition_states import (
+    OVER_BY,
+    TRANSITIONS,
+    CopyState,
+    Event,
+    Instruction,
+    UnexpectedEventError,
+)
+from mirror_ray.replication.partition_states_page import markdown
+from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.target_log import TargetContents, TargetLog
+from mirror_ray.transforms.loading import TransformChains
+from tests.support.batches import batch
+from tests.support.factories import assignment, replication
+from tests.support.transforms import suffix, transforms
+
+_DOCS = Path(mirror_ray.__file__).parents[1] / "docs" / "partition-states.md"
+_ONE, _TWO = batch(0, [(0, b"a"), (1, b"b")]), batch(2, [(0, b"c"), (1, b"d")])
+_ERROR = MirrorError("it is forbidden")
+
+
+def _behind() -> TargetLog:
+    """The target holds one record more than was acknowledged."""
+    (written,) = iter_batches(memoryview(bytearray(batch(0, [(0, b"a")]))))
+    rewrite(written, 1, 0, 0)
+    return TargetLog(end=1, tail=iter_batches(written.view)[0])
+
+
+def _process(copy: PartitionReplication, *fetched: bytes) -> None:
+    copy.process(copy.received(memoryview(bytearray(b"".join(fetched)))), ())
+
+
+def _running() -> PartitionReplication:
+    """Two batches are in flight."""
+    copy = replication(assignment())
+    copy.established(TargetLog(end=0))
+    copy.placed()
+    _process(copy, _ONE, _TWO)
+    copy.pipeline.deep = True
+    copy.take()
+    copy.take()
+    return copy
+
+
+def _realigning(producer_id: int = 1) -> PartitionReplication:
+    copy = replication(assignment(producer_id=producer_id))
+    copy.established(_behind())
+    copy.placed()
+    return copy
+
+
+def _after(*steps: Callable[[PartitionReplication], object]) -> Callable[[], PartitionReplication]:
+    """A running partition to which this happened."""
+
+    def make() -> PartitionReplication:
+        copy = _running()
+        for step in steps:
+            step(copy)
+        return copy
+
+    return make
+
+
+def _failing() -> PartitionReplication:
+    """A partition whose transform fails on the record ``bad``, with a batch in flight."""
+    chain = TransformChains(transforms(suffix(), errors="dead_letter").steps).chain("t")
+    assert chain is not None
+    copy = replication(assignment())
+    copy.transforms = PartitionTransforms(chain, copy.source, "dead_letter")
+    copy.established(TargetLog(end=0))
+    copy.placed()
+    _process(copy, _ONE)
+    copy.take()
+    return copy
+
+
+def _awaiting() -> PartitionReplication:
+    copy = _failing()
+    _process(copy, batch(2, [(0, b"bad")]))
+    return copy
+
+
+def _asked(copy: PartitionReplication) -> PartitionReplication:
+    copy.out_of_range()
+    return copy
+
+
+def _at_end(producer_id: int = 1) -> PartitionReplication:
+    """The source ended before the record that the target holds."""
+    copy = _realigning(producer_id)
+    copy.source_answered(0, 0)
+    _process(copy)
+    return copy
+
+
+def _partly_cleaned() -> PartitionReplication:
+    """Both sides were cleaned; of two source records the target holds the first one alone."""
+    copy = replication(assignment())
+    copy.position.wants_contents = True
+    contents = TargetContents()
+    contents.add(*iter_batches(memoryview(bytearray(batch(0, [(0, b"a"), (1, b"gone")])))))
+    (written,) = iter_batches(memoryview(bytearray(batch(0, [(0, b"-"), (1, b"-"), (2, b"-")]))))
+    rewrite(written, 1, 0, 0)
+    copy.established(TargetLog(end=3, tail=iter_batches(written.view)[0]), contents)
+    copy.placed()
+    copy.source_answered(4, 4)
+    _process(copy, batch(0, [(0, b"a")], 2), batch(3, [(0, b"new")]))
+    return copy
+
+
+#: A partition in each state from which something follows, with batches in flight where that is possible.
+_STARTS: dict[CopyState, Callable[[], PartitionReplication]] = {
+    CopyState.ESTABLISHING: _after(lambda copy: copy.interrupt(None)),
+    CopyState.REFUSED: _after(lambda copy: copy.failed()),
+    CopyState.STOPPED: _after(lambda copy: copy.stop(_ERROR)),
+    CopyState.STOPPED_REFUSED: _after(lambda copy: copy.failed(), lambda copy: copy.stop(_ERROR)),
+    CopyState.UNPLACED: _after(lambda copy: copy.leader_moved()),
+    CopyState.REALIGNING: _realigning,
+    CopyState.RUNNING: _running,
+    CopyState.ASKING_SOURCE: lambda: _asked(_running()),
+    CopyState.AWAITING_DEAD_LETTERS: _awaiting,
+    CopyState.BLOCKED: _after(lambda copy: copy.block(_ERROR)),
+    CopyState.DRAINING: _after(lambda copy: copy.drain()),
+    CopyState.LEAVING: _after(lambda copy: copy.interrupt(None), lambda copy: copy.drain()),
+}
+
+
+#: Where the events need a partition of another kind.
+_SPECIAL_STARTS: dict[tuple[CopyState, Event], Callable[[], PartitionReplication]] = {
+    (CopyState.RUNNING, Event.RECORDS_FAILED): _failing,
+    (CopyState.UNPLACED, Event.PLACED_TO_REALIGN): lambda: _moved(_realigning()),
+    (CopyState.ASKING_SOURCE, Event.BOUNDS_FIT_TO_REALIGN): lambda: _asked(_realigning()),
+    (CopyState.ASKING_SOURCE, Event.CLEANED): _at_end,
+    (CopyState.ASKING_SOURCE, Event.REALIGNED): lambda: _at_end(-1),
+    (CopyState.ASKING_SOURCE, Event.FETCH_AGAIN): _partly_cleaned,
+}
+
+
+def _moved(copy: PartitionReplication) -> PartitionReplication:
+    copy.leader_moved()
+    return copy
+
+
+def _established(copy: PartitionReplication) -> None:
+    copy.pipeline.lose()
+    copy.established(TargetLog(end=0))
+
+
+def _end_reached(copy: PartitionReplication) -> None:
+    copy.source_answered(0, 0)
+    _process(copy)
+
+
+def _realigned(copy: PartitionReplication) -> None:
+    if copy.state is CopyState.REALIGNING:
+        _process(copy, _ONE)
+    else:
+        copy.source_bounds(0, 0, 0)
+
+
+def _cleaned(copy: PartitionReplication) -> None:
+    if copy.state is CopyState.REALIGNING:
+        _process(copy, batch(0, [(0, b"another"), (1, b"b")]))
+    else:
+        copy.source_bounds(0, 0, 0)
+
+
+def _written(copy: PartitionReplication) -> None:
+    assert copy.dead_letters is not None
+    copy.dead_letters_written(copy.dead_letters)
+
+
+_HAPPENS: dict[Event, Callable[[PartitionReplication], object]] = {
+    Event.TARGET_END_READ: _established,
+    Event.PLACED: lambda copy: copy.placed(),
+    Event.PLACED_TO_REALIGN: lambda copy: copy.placed(),
+    Event.REALIGNED: _realigned,
+    Event.END_REACHED: _end_reached,
+    Event.OUT_OF_RANGE: lambda copy: copy.out_of_range(),
+    Event.BOUNDS_FIT: lambda copy: copy.source_bounds(0, 9, 9),
+    Event.BOUNDS_FIT_TO_REALIGN: lambda copy: copy.source_bounds(0, 9, 9),
+    Event.CLEANED: _cleaned,
+    Event.FETCH_AGAIN: lambda copy: copy.source_bounds(0, 4, 4),
+    Event.TARGET_GROWS: lambda copy: copy.target_grows(),
+    Event.LEADER_MOVED: lambda copy: copy.leader_moved(),
+    Event.RECORDS_FAILED: lambda copy: _process(copy, batch(2, [(0, b"bad")])),
+    Event.DEAD_LETTERS_WRITTEN: _written,
+    Event.BATCH_UNUSABLE: lambda copy: copy.block(_ERROR),
+    Event.BATCH_REFUSED: lambda copy: copy.failed(),
+    Event.CONNECTION_LOST: lambda copy: copy.lost(),
+    Event.INTERRUPTED: lambda copy: copy.interrupt("the leader moved"),
+    Event.FAILED: lambda copy: copy.stop(_ERROR),
+    Event.DRAIN: lambda copy: copy.drain(),
+    Event.REMOVE: lambda copy: copy.remove(),
+}
+
+
+@pytest.mark.parametrize(("state", "event"), TRANSITIONS, ids=lambda part: part.name)
+def test_each_row_is_taken_by_a_partition(state: CopyState, event: Event) -> None:
+    """From a partition that is really in the state, by what really happens to it."""
+    copy = _SPECIAL_STARTS.get((state, event), _STARTS[state])()
+    assert copy.state is state
+    copy.take_instructions()
+    _HAPPENS[event](copy)
+    row = TRANSITIONS[state, event]
+    assert copy.state is row.finish
+    assert set(copy.take_instructions()) == set(row.instructions) - {Instruction.DROP}
+    if Instruction.DROP in row.instructions:
+        assert not copy.pipeline.ready
+        assert not copy.pipeline.uncommitted
+
+
+def test_a_pair_outside_the_table_is_an_error() -> None:
+    """Nothing is guessed."""
+    copy = _running()
+    with pytest.raises(UnexpectedEventError, match="PLACED in state RUNNING"):
+        copy.placed()
+    assert copy.state is CopyState.RUNNING
+
+
+def test_each_kind_of_fault_is_over_some_day() -> None:
+    """And every other error, too."""
+    assert OVER_BY.keys() == {*TROUBLE_KINDS, None}
+    assert all(OVER_BY.values())
+
+
+def test_the_page_is_current() -> None:
+    """``python -m mirror_ray.replication.partition_states_page`` writes it."""
+    assert _DOCS.read_text() == markdown()
