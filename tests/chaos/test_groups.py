@@ -18,12 +18,12 @@ from tests.support.kafka import assert_equal_copies
 #: About a hundred small batches in a group.
 DEEP = FetchSettings(max_partition_bytes=400_000)
 YEAR_DAYS = 365
-#: In which followers that stood still may come to lead.
+#: How often followers that were frozen may be elected.
 _TURNS = 4
 
 
 class Target:
-    """Looks at the remote topic's leaders beside the engine."""
+    """Checks the engine's positions against the remote topic's leaders."""
 
     def __init__(self, flow: Replicated, remote: str, partitions: int) -> None:
         self.partitions = [TopicPartition(remote, number) for number in range(partitions)]
@@ -31,14 +31,14 @@ class Target:
         self._remote = remote
         #: How often a leader held more than was committed.
         self.ran_ahead = 0
-        self.looks = 0
+        self.checks = 0
 
     async def leader(self) -> int:
-        """Broker that leads the first partition."""
+        """The broker that leads the first partition."""
         return (await self._cluster.refresh([self._remote])).leader(self.partitions[0])
 
     def led_by(self, node: int) -> list[TopicPartition]:
-        """The partitions that this broker leads, as was seen last."""
+        """The partitions that this broker leads by the metadata."""
         return [partition for partition in self.partitions if self._cluster.metadata.leader(partition) == node]
 
     async def led_by_others(self, dead: int) -> bool:
@@ -52,34 +52,32 @@ class Target:
         return False
 
     async def all_in_sync(self) -> None:
-        """Wait until every replica is."""
+        """Wait until every replica is in sync."""
         async with asyncio.timeout(60):
             while True:
                 metadata = await self._cluster.refresh([self._remote])
                 found = [metadata.partition(partition) for partition in self.partitions]
-                if all(
-                    partition is not None and partition.leader > 0 and len(partition.isr) == 3 for partition in found
-                ):
+                if all(known is not None and known.leader > 0 and len(known.isr) == 3 for known in found):
                     return
                 await asyncio.sleep(0.1)
 
-    async def look(self, engine: Engine) -> None:
-        """What the engine takes for acknowledged is committed: its positions are not beyond the high watermarks."""
-        said = {r.partition.partition: r.anchor.target_offset for r in engine.look().values()}
+    async def check(self, engine: Engine) -> None:
+        """Check that acknowledged records are committed: positions are not beyond the high watermarks."""
+        positions = {r.partition.partition: r.anchor.target_offset for r in engine.look().values()}
         for partition, end in (await self._cluster.log_ends(self.partitions)).items():
             if not end.error_code:
-                assert said.get(partition.partition, 0) <= end.high_watermark
+                assert positions.get(partition.partition, 0) <= end.high_watermark
                 self.ran_ahead += end.end_offset > end.high_watermark
-                self.looks += 1
+                self.checks += 1
 
     @asynccontextmanager
     async def watched(self, engine: Engine) -> AsyncIterator[None]:
-        """Look again and again meanwhile."""
+        """Check again and again as long as the context lasts."""
 
         async def watch() -> None:
             while True:
                 try:
-                    await self.look(engine)
+                    await self.check(engine)
                 except (OSError, MirrorError):
                     await asyncio.sleep(0.2)
                 await asyncio.sleep(0.02)
@@ -116,7 +114,7 @@ async def test_leaders_are_killed_in_the_middle_of_groups(
             await engine.caught_up(60)
         await engine.stop()
         assert engine.stops == []
-        assert target.looks
+        assert target.checks
         assert_equal_copies(clusters.a.confluent_config(), trio.confluent_config(), topic, remote)
 
 
