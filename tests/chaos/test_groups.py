@@ -195,5 +195,5 @@ async def _until_ahead(flow: Replicated, remote: str, engine: Engine, leader: in
     target.partitions = target.led_by(leader)
     async with asyncio.timeout(20):
         while target.ran_ahead < 10:
-            await target.look(engine)
+            await target.check(engine)
             await asyncio.sleep(0.05)
