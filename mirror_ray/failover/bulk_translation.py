@@ -110,7 +110,7 @@ async def _commits(clusters: FailoverClusters, as_of_ms: int | None) -> Commits:
         return await clusters.committed(clusters.source, names)
     flow = clusters.flow
     found = await commits_as_of(flow.name.source, clusters.target, as_of_ms, flow.groups)
-    return {group: offsets for group, offsets in found.items() if clusters.carries(group)}
+    return {group: offsets for group, offsets in found.items() if clusters.covers(group)}
 
 
 def _outcomes(offsets: list[TranslatedOffset], result: CommitResult, *, dry: bool) -> list[BulkRow]:

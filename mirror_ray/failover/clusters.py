@@ -200,7 +200,7 @@ class FailoverClusters:
             reached.append(found.segments.head.source)
         return min(reached)
 
-    def carries(self, group: str) -> bool:
+    def covers(self, group: str) -> bool:
         """Whether the flow's filter lets a group through."""
         return self._filter.should_replicate_group(group)
 
@@ -234,7 +234,7 @@ class FailoverClusters:
             checkpoints, complete = await answered(self.target, topic.read())
             for read in checkpoints:
                 found.setdefault(read.checkpoint.group, {})[read.checkpoint.partition] = read
-        return {group: by_partition for group, by_partition in found.items() if self.carries(group)}
+        return {group: by_partition for group, by_partition in found.items() if self.covers(group)}
 
     async def append_checkpoints(self, checkpoints: Collection[GroupCheckpoint]) -> None:
         """Append to the checkpoints topic, where there is one.

@@ -153,7 +153,7 @@ def _compacted(clusters: FailoverClusters, topics: Mapping[str, str]) -> set[str
                 if "compact" in (configs["cleanup.policy"].value or ""):
                     found.add(of_origin[name])
         except MirrorError:
-            # Without the right to look, no topic is taken for compacted.
+            # Without the right to read configs, no topic is taken for compacted.
             continue
         finally:
             admin.close()

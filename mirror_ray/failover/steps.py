@@ -36,10 +36,10 @@ class StepTiming(NamedTuple):
 
 
 class FailoverSteps:
-    """The steps of one plan. Whoever takes a plan up again sets its public attributes as it left them.
+    """The steps of one plan. Who resumes a plan sets the public attributes as the plan left them.
 
     Records that were written, and groups that went on, on the origin send the plan back to the step that sees to them.
-    They are looked for once the flow is paused, when a plan is taken up behind that, and last of all.
+    They are checked once the flow is paused, when a plan is resumed after that, and last of all.
     """
 
     def __init__(

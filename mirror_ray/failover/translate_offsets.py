@@ -247,7 +247,7 @@ async def without_source(clusters: FailoverClusters) -> Offsets:
             if origin is None:
                 continue
             checkpoint = by_partition[remote].checkpoint if remote in by_partition else None
-            # An offset that stands for several topics is no one topic's; where both sides write, one map is not enough.
+            # An offset of several merged topics is no one topic's; where both sides write, one map is not enough.
             alone = len(sources) < 2 and not maps.rules.merges(remote.topic)
             alone = alone and not clusters.ahead.both_sides_write(origin.topic, remote.topic)
             by_map = _exact_offset(maps, origin, checkpoint.upstream_offset) if checkpoint and alone else None

@@ -48,7 +48,7 @@ class GroupOffset:
     #: Of such an entry: the other topics that are merged there and that the group does not read, now and as emitted.
     unsubscribed: frozenset[str] = frozenset()
     emitted_unsubscribed: frozenset[str] = frozenset()
-    #: Of an entry that a merged one stands for: its translation in status.
+    #: Of an entry that is part of a merged one: its translation in status.
     shown: Translation | None = None
 
     @property
@@ -277,7 +277,7 @@ class GroupOffsetState:
 
 def _restore(entry: GroupOffset, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
     entry.checkpoint, entry.written, entry.emitted_written = checkpoint, written, written
-    # Whoever was about to commit an offset before its predecessor had seen the source offset go back.
+    # An offset before its predecessor was to be committed only because the source offset had gone back.
     entry.went_back = any(written[0] < before for before in written[1:])
 
 

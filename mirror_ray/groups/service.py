@@ -209,7 +209,7 @@ class GroupSyncService:
 
     def _recovered(self, flow: _Flow) -> None:
         if flow.problem is not None:
-            self._event("info", flow.settings.name, "consumer groups are carried over again")
+            self._event("info", flow.settings.name, "consumer groups are synced again")
         flow.problem = None
 
     def _reporter(self, name: FlowName) -> Callable[[str], None]:

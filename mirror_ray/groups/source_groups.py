@@ -1,4 +1,4 @@
-"""A flow's groups on the source: which there are, what they have committed, and whether all of it could be seen."""
+"""A flow's groups on the source: which there are, what they have committed, and what could not be read of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SourceGroups:
     Attributes:
         listing: The last one; None before the first reading.
         without_offsets: Why a group has no offsets to be synced.
-        problems: What the last reading could not tell, by group; "" stands for the cluster.
+        problems: What could not be read last time, by group; "" stands for the cluster.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ of the target's own whose copies lie before it, by the map of the flow back. One
 lesser of the offsets of each side's first unread record, so that nothing is passed over. Records behind it that were
 read already are read again.
 
-*Log ends* tell what is not there yet: the target's end was read first, the source's after that, so what the source did
+*Log ends* bound what is not there yet: the target's end was read first, the source's after that, so what the source did
 not hold then can only be appended to the target behind that end.
 """
 

@@ -128,7 +128,7 @@ class FlowTranslator:
         found = self._remotes.get(partition)
         if found is None:
             resolved = self._resolver.find_all(partition)
-            found = tuple(self._remote_partition(partition, each) for each in resolved)
+            found = tuple(self._remote_partition(partition, target) for target in resolved)
             # Which topics a pattern has renamed may not be known yet.
             if found or not self.rules.names_back.renames:
                 self._remotes[partition] = found

@@ -46,7 +46,7 @@ _GAPS_KEPT, _SEGMENTS_KEPT = 256, 1 << 20
 _FETCH_WAIT_MS: Final = 500
 _RETRY_S: Final = 1.0
 
-#: Reads a gap of a source partition whose map gave that answer: returns its map, or why it can't be told.
+#: Reads a gap of a source partition whose map gave that answer: returns its map, or why that is not known.
 ReadGap = Callable[[TopicPartition, MapAnswer, SegmentGap], Awaitable[SegmentMap | str]]
 
 _GapKey = tuple[TopicPartition, TopicId | None, SegmentGap]

@@ -113,8 +113,8 @@ def decide(findings: PartitionFindings, remote: str, *, known: bool = False, for
     found = findings.match
     if found is None:
         unknown = "the remote partition holds no record to compare with" if behind else None
-        told = _with_reason(remarks, unknown, behind)
-        return replace(row, outcome="taken", begin=following, doubtful=behind, lost=lost, remarks=told)
+        with_reason = _with_reason(remarks, unknown, behind)
+        return replace(row, outcome="taken", begin=following, doubtful=behind, lost=lost, remarks=with_reason)
     doubtful = min(found.doubtful, behind)
     return replace(
         row,

@@ -54,7 +54,7 @@ def match(
         pairs: Places in ``target`` of which MM2 said which place in ``before`` and ``behind``, counted through, they
             are: they hold where the contents agree.
 
-    Guarantees: records of ``behind`` count as copied only if the target holds them in order and without a hole, behind
+    Guarantees: records of ``behind`` count as copied only if the target holds them in order and without a gap, behind
     a record of ``before`` that no other one of either list equals, or that ``pairs`` names: the last such one. So where
     contents come round again it is rather too few than too many, as long as ``target`` reaches back to MM2's note.
     """

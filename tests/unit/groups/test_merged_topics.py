@@ -39,8 +39,8 @@ def test_nothing_is_passed_over(log: list[str], data: st.DataObject) -> None:
         unread += places[read:]
     found = merge(parts, len(log))
     assert found.offset == min(unread, default=len(log))
-    for each, shown in zip(parts, found.translations, strict=True):
-        again = [at for at, of in enumerate(log) if of == each.topic][: each.committed]
+    for merged, shown in zip(parts, found.translations, strict=True):
+        again = [at for at, of in enumerate(log) if of == merged.topic][: merged.committed]
         assert shown.offset == found.offset
         assert not (shown.exact and any(at >= found.offset for at in again))
         assert shown.exact or (shown.reason is not None and found.lead.topic in shown.reason)
@@ -87,8 +87,8 @@ def test_never_ahead_of_what_a_group_may_have_to_read(
     if len(reads) == 1:
         # What is known to read one topic alone is put at its very record there.
         assert found.translations[0] == parts[0].translation
-    for each, shown in zip(parts, found.translations, strict=True):
-        again = places[each.topic][: each.committed]
+    for merged, shown in zip(parts, found.translations, strict=True):
+        again = places[merged.topic][: merged.committed]
         assert not (shown.exact and any(at >= found.offset for at in again))
         assert shown.exact or shown.reason
 
@@ -144,7 +144,7 @@ def test_a_place_that_is_not_known_is_waited_for() -> None:
     """What was appended and is not told yet could be before the others' places."""
     found = merge([part("a", 3, 17), part("b", 1, None, exact=False)], 99)
     assert found.offset is None
-    assert [each.offset for each in found.translations] == [None, None]
+    assert [shown.offset for shown in found.translations] == [None, None]
     assert "b" in (found.translations[0].reason or "")
     # Nothing is behind its position on the source: nothing of it can be before the end.
     assert merge([part("a", 3, 17), part("b", 0, None, at_end=True)], 99).offset == 17
@@ -153,7 +153,7 @@ def test_a_place_that_is_not_known_is_waited_for() -> None:
 def test_an_idle_topic_holds_nothing_up() -> None:
     """Its last record lies far behind, and the group has read it."""
     found = merge([part("a", 500, 900), part("b", 3, 12, at_end=True)], 900)
-    assert (found.offset, [each.exact for each in found.translations]) == (900, [True, True])
+    assert (found.offset, [shown.exact for shown in found.translations]) == (900, [True, True])
 
 
 def test_gone_back() -> None:
@@ -164,7 +164,7 @@ def test_gone_back() -> None:
     assert not has_gone_back({}, {"a": 5})
 
 
-class Carried:
+class MergedSync:
     """A group of two topics, by the state, with a target that takes every commit."""
 
     def __init__(self) -> None:
@@ -208,17 +208,17 @@ class Carried:
 
 def test_a_group_moves_by_the_topic_that_is_behind() -> None:
     """Forward with it, back when it goes back or another topic is read, also while nobody looked; else never back."""
-    carried = Carried()
-    assert carried.round(100, a=(5, 50), b=(7, 30)) == 30
-    assert carried.round(100, a=(5, 50), b=(9, 60)) == 50
-    carried.dies()
-    assert carried.round(100, a=(6, 55), b=(9, 60)) == 55
+    sync = MergedSync()
+    assert sync.round(100, a=(5, 50), b=(7, 30)) == 30
+    assert sync.round(100, a=(5, 50), b=(9, 60)) == 50
+    sync.dies()
+    assert sync.round(100, a=(6, 55), b=(9, 60)) == 55
     # By a map that has become coarser the place is before that: the group has not gone back.
-    carried.dies()
-    assert carried.round(100, a=(6, 20), b=(9, 60)) == 55
-    carried.dies()
-    assert carried.round(100, a=(6, 55), b=(2, 10)) == 10
-    assert carried.round(100, a=(6, 55), b=(9, 60), c=(0, 3)) == 3
+    sync.dies()
+    assert sync.round(100, a=(6, 20), b=(9, 60)) == 55
+    sync.dies()
+    assert sync.round(100, a=(6, 55), b=(2, 10)) == 10
+    assert sync.round(100, a=(6, 55), b=(9, 60), c=(0, 3)) == 3
 
 
 def test_what_is_not_read_is_told_by_itself() -> None:
@@ -243,11 +243,11 @@ def test_what_is_not_read_is_told_by_itself() -> None:
 
 def test_a_commit_of_somebody_else_is_kept() -> None:
     """As in a topic of one source."""
-    carried = Carried()
-    carried.round(100, a=(5, 50), b=(7, 30))
-    carried.target = 33
-    assert carried.round(100, a=(6, 55), b=(8, 40)) == 33
-    entry = carried.state.merged["g"][ALL]
+    sync = MergedSync()
+    sync.round(100, a=(5, 50), b=(7, 30))
+    sync.target = 33
+    assert sync.round(100, a=(6, 55), b=(8, 40)) == 33
+    entry = sync.state.merged["g"][ALL]
     assert entry.reason == "offset 33 on the target was committed there by somebody else"
     assert replace(entry.translation or Translation(offset=None), reason=None) == Translation(offset=40)
 

@@ -1,4 +1,4 @@
-"""A group that is carried over while it commits on both sides, and while whoever carries it dies at any moment."""
+"""A group that is synced while it commits on both sides, and while what syncs it dies at any moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decode_header(header: bytes) -> tuple[int, ...]:
     return GroupCheckpoint.decode(*nothing.encode(), ((WRITTEN_HEADER, header),)).written
 
 
-class Carrying(RuleBasedStateMachine):
+class GroupSyncMachine(RuleBasedStateMachine):
     """One group, one partition; the target's offset is the source's plus 100, up to what was copied."""
 
     def __init__(self) -> None:
@@ -133,48 +133,48 @@ class Carrying(RuleBasedStateMachine):
 
 def test_a_way_back_is_not_forgotten_with_whoever_saw_it() -> None:
     """It had said that it would follow the source back, and died; the source has gone on since, but not as far."""
-    carrying = Carrying()
-    carrying.copies(2)
-    carrying.commits_on_source(2)
-    carrying.round("whole")
-    carrying.commits_on_source(0)
-    carrying.round("before the commit")
-    carrying.commits_on_source(1)
-    carrying.round("whole")
-    assert carrying.target == 101
+    machine = GroupSyncMachine()
+    machine.copies(2)
+    machine.commits_on_source(2)
+    machine.round("whole")
+    machine.commits_on_source(0)
+    machine.round("before the commit")
+    machine.commits_on_source(1)
+    machine.round("whole")
+    assert machine.target == 101
 
 
 def test_what_was_seen_to_be_written_is_all_that_is_ours() -> None:
     """Who took over saw it where it was meant to be; put back to where it stood before, it was put there by others."""
-    carrying = Carrying()
-    carrying.copies(8)
-    carrying.commits_on_source(8)
-    carrying.settles()
-    carrying.commits_on_source(0)
-    carrying.settles()
-    carrying.round("before the checkpoint")
-    carrying.settles()
-    carrying.commits_on_source(1)
-    carrying.commits_on_target(108)
-    carrying.settles()
-    assert carrying.target == 108
+    machine = GroupSyncMachine()
+    machine.copies(8)
+    machine.commits_on_source(8)
+    machine.settles()
+    machine.commits_on_source(0)
+    machine.settles()
+    machine.round("before the checkpoint")
+    machine.settles()
+    machine.commits_on_source(1)
+    machine.commits_on_target(108)
+    machine.settles()
+    assert machine.target == 108
 
 
 def test_what_others_have_replaced_is_not_ours_any_more() -> None:
     """They put the group where it should stand, and then back to where we had put it: it stays there."""
-    carrying = Carrying()
-    carrying.copies(10)
-    carrying.commits_on_source(7)
-    carrying.settles()
-    carrying.commits_on_source(0)
-    carrying.commits_on_target(100)
-    carrying.settles()
-    carrying.commits_on_target(107)
-    carrying.settles()
-    carrying.commits_on_source(8)
-    carrying.settles()
-    assert carrying.target == 107
+    machine = GroupSyncMachine()
+    machine.copies(10)
+    machine.commits_on_source(7)
+    machine.settles()
+    machine.commits_on_source(0)
+    machine.commits_on_target(100)
+    machine.settles()
+    machine.commits_on_target(107)
+    machine.settles()
+    machine.commits_on_source(8)
+    machine.settles()
+    assert machine.target == 107
 
 
-TestCarrying = Carrying.TestCase
+TestCarrying = GroupSyncMachine.TestCase
 TestCarrying.settings = settings(max_examples=100, stateful_step_count=40)

@@ -20,7 +20,7 @@ def standing(state: GroupOffsetState, offset: int, place: int) -> GroupOffset:
     return entry
 
 
-def carried(state: GroupOffsetState, offset: int, place: int, on_target: int | None) -> GroupOffset:
+def synced(state: GroupOffsetState, offset: int, place: int, on_target: int | None) -> GroupOffset:
     """And it was written on the target."""
     entry = standing(state, offset, place)
     assert state.compare(entry, on_target) == WriteOffset(place)
@@ -41,9 +41,9 @@ def test_a_place_for_an_offset_that_was_replaced_is_none() -> None:
 
 
 def test_going_back_is_a_lower_offset() -> None:
-    """Other metadata is none; and once it is carried over, it is over."""
+    """Other metadata is none; and once it is synced, it is over."""
     state = GroupOffsetState()
-    entry = carried(state, 5, 105, None)
+    entry = synced(state, 5, 105, None)
     state.committed("g", {SOURCE: CommittedOffset(5, metadata="again")})
     assert not entry.went_back
     state.committed("g", {SOURCE: CommittedOffset(4)})
@@ -57,7 +57,7 @@ def test_going_back_is_a_lower_offset() -> None:
 def test_what_is_to_be_written_is_said_first() -> None:
     """With what stands there, which is ours until the new one is seen."""
     state = GroupOffsetState()
-    entry = carried(state, 5, 105, None)
+    entry = synced(state, 5, 105, None)
     standing(state, 9, 109)
     state.emitted(entry, state.checkpoint(entry, REMOTE), entry.written)
     assert state.compare(entry, 105) == WriteOffset(109)
@@ -72,7 +72,7 @@ def test_what_is_to_be_written_is_said_first() -> None:
 def test_what_an_active_group_refused_is_not_ours() -> None:
     """It may commit the same offset itself; it is looked at again."""
     state = GroupOffsetState()
-    entry = carried(state, 5, 105, None)
+    entry = synced(state, 5, 105, None)
     standing(state, 9, 109)
     state.compare(entry, 105)
     state.unemitted.clear()

@@ -56,14 +56,14 @@ class Way:
     def map(self, limit: int = DEFAULT_LIMIT) -> SegmentMap:
         """What is known of it, where so many segments are kept."""
         number, position, known = self.told
-        places = SegmentMap(limit)
+        segments = SegmentMap(limit)
         if known < 0:
-            return places
-        places.add(Segment(0, self.began_at, 0, 0), 0)
+            return segments
+        segments.add(Segment(0, self.began_at, 0, 0), 0)
         for at, (source, target) in enumerate(self.runs[:number]):
-            places.add(Segment(source, target, 1, at), source + 1)
-        places.reached(position)
-        return places
+            segments.add(Segment(source, target, 1, at), source + 1)
+        segments.reached(position)
+        return segments
 
 
 class World:
@@ -100,8 +100,8 @@ class World:
         self.do("look")
         there, back = self.there.map(limit), self.back.map(limit)
         found: list[Translation | None] = []
-        for places, is_back in ((there, False), (back, True)):
-            told = answer(places, offset, back=is_back) if is_in_map(places.tail, offset, back=is_back) else None
+        for segments, is_back in ((there, False), (back, True)):
+            told = answer(segments, offset, back=is_back) if is_in_map(segments.tail, offset, back=is_back) else None
             found.append(answer_before_gap(told, "a gap", back=is_back) if isinstance(told, SegmentGap) else told)
         return merge_sides(
             sources_part(there.tail, offset, self.seen, found[0], "A"),

@@ -1,4 +1,4 @@
-"""The book against a copy that several replicators told of, with what is told twice, late or not at all."""
+"""The store against a copy that several replicators told of, with what is told twice, late or not at all."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def test_what_is_exact_is_right_whoever_told_it(
     last.begin(OffsetPair(source, target))
     told += last.take(source)
     for order in (told, list(_compacted(told)), [block for block in told for _ in range(2)]):
-        book = OffsetMapStore()
+        store = OffsetMapStore()
         for block in order:
-            book.apply(block)
-        page = book.find(SOURCE)
-        assert page is not None
-        assert page.segments.head.source == source
+            store.apply(block)
+        offset_map = store.find(SOURCE)
+        assert offset_map is not None
+        assert offset_map.segments.head.source == source
         for offset in range(source):
             following = min((each for each in truth if each >= offset), default=None)
-            place = page.segments.to_target(offset)
+            place = offset_map.segments.to_target(offset)
             expected = target if following is None else truth[following]
             if isinstance(place, ExactOffset):
                 assert place.offset == expected
@@ -96,42 +96,44 @@ def _compacted(blocks: list[SegmentBlock]) -> Iterator[SegmentBlock]:
 
 def test_a_recreated_topic_is_another_one() -> None:
     """Its offsets have nothing to do with the old ones', whose blocks are to be deleted."""
-    book, old, new = OffsetMapStore(), _log(1), _log(2, "recreated")
+    store, old, new = OffsetMapStore(), _log(1), _log(2, "recreated")
     for log in (old, new):
         log.begin(OffsetPair(0, 0))
         log.add([(5 if log is old else 0, 10)], 0, 0)
         for block in log.take(20):
-            book.apply(block)
-    page = book.find(SOURCE)
-    assert page is not None
-    assert page.segments.to_target(5) == ExactOffset(5)
-    assert [key.source_topic_id for key in book.obsolete_blocks()] == ["s"]
-    assert book.obsolete_blocks() == []
+            store.apply(block)
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    assert offset_map.segments.to_target(5) == ExactOffset(5)
+    assert [key.source_topic_id for key in store.obsolete_blocks()] == ["s"]
+    assert store.obsolete_blocks() == []
 
 
 def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
     """A hole behind every record: what the newest blocks tell is exact, also after everything was read anew."""
-    book, log, topic = OffsetMapStore(), _log(1), dict[object, SegmentBlock]()
+    store, log, topic = OffsetMapStore(), _log(1), dict[object, SegmentBlock]()
     log.begin(OffsetPair(0, 0))
     for number in range(100_000):
         log.add([(2 * number, 1)], number, number)
         if number % 500 == 499:
             for block in log.take(2 * number + 2):
-                book.apply(block)
+                store.apply(block)
                 topic[block.key] = block
-            for key in book.obsolete_blocks():
+            for key in store.obsolete_blocks():
                 del topic[key]
     assert len(topic) <= 1025
     again = OffsetMapStore()
     for block in topic.values():
         again.apply(block)
-    for each in (book, again):
-        page = each.find(SOURCE)
-        assert page is not None
-        assert all(page.segments.to_target(2 * number) == ExactOffset(number) for number in range(96_000, 100_000))
-        assert len(page.segments) <= 1 << 14
+    for each in (store, again):
+        offset_map = each.find(SOURCE)
+        assert offset_map is not None
+        assert all(
+            offset_map.segments.to_target(2 * number) == ExactOffset(number) for number in range(96_000, 100_000)
+        )
+        assert len(offset_map.segments) <= 1 << 14
         for number in range(0, 100_000, 777):
-            place = page.segments.to_target(2 * number)
+            place = offset_map.segments.to_target(2 * number)
             if isinstance(place, SegmentGap):
                 to_read, behind = place.before.source - place.after.source, 200_000 - place.before.source
                 assert to_read <= behind / 32
@@ -141,13 +143,13 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
 @settings(max_examples=30)
 def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None:
     """The target lost its end and a cleaned source was copied anew: thinned blocks tell nothing of what was before."""
-    book, topic = OffsetMapStore(blocks=16), dict[object, SegmentBlock]()
+    store, topic = OffsetMapStore(blocks=16), dict[object, SegmentBlock]()
 
     def tell(log: SegmentLog, reached: int) -> None:
         for block in log.take(reached):
-            book.apply(block)
+            store.apply(block)
             topic[block.key] = block
-        for key in book.obsolete_blocks():
+        for key in store.obsolete_blocks():
             topic.pop(key, None)
 
     first, second = _log(1), _log(2)
@@ -168,11 +170,11 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
     again = OffsetMapStore()
     for block in topic.values():
         again.apply(block)
-    for each in (book, again):
-        page = each.find(SOURCE)
-        assert page is not None
-        places = {offset: page.segments.to_target(offset) for offset in truth}
-        assert all(place == ExactOffset(truth[at]) for at, place in places.items() if isinstance(place, ExactOffset))
+    for each in (store, again):
+        offset_map = each.find(SOURCE)
+        assert offset_map is not None
+        segments = {offset: offset_map.segments.to_target(offset) for offset in truth}
+        assert all(place == ExactOffset(truth[at]) for at, place in segments.items() if isinstance(place, ExactOffset))
 
 
 def _block(epoch: int, first: int, count: int, source_id: str = "s") -> SegmentBlock:
@@ -185,37 +187,39 @@ def _block(epoch: int, first: int, count: int, source_id: str = "s") -> SegmentB
 
 def test_what_is_told_late_changes_nothing() -> None:
     """The partition is another one's by then, also after that one has told more."""
-    book = OffsetMapStore()
+    store = OffsetMapStore()
     early, late = _block(1, 0, 5), _block(1, 3, 1)
-    book.apply(early)
-    book.apply(_block(2, 5, 5))
-    book.apply(late)
-    page = book.find(SOURCE)
-    assert page is not None
-    assert page.epoch == 2
-    assert [page.segments.to_target(each) for each in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
-    assert book.obsolete_blocks() == [late.key]
+    store.apply(early)
+    store.apply(_block(2, 5, 5))
+    store.apply(late)
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    assert offset_map.epoch == 2
+    assert [offset_map.segments.to_target(each) for each in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
+    assert store.obsolete_blocks() == [late.key]
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_another_topic_of_that_name_has_a_page_of_its_own(side: str) -> None:
     """Its offsets are others."""
-    book, told = OffsetMapStore(), _block(2, 50, 5)
-    book.apply(_block(1, 0, 50))
+    store, told = OffsetMapStore(), _block(2, 50, 5)
+    store.apply(_block(1, 0, 50))
     other = TopicId("other")
-    book.apply(replace(told, source_topic_id=other) if side == "source" else replace(told, target_topic_id=other))
-    page = book.find(SOURCE)
-    assert page is not None
-    assert (page.source_topic_id, page.target_topic_id) == ((other, "t") if side == "source" else ("s", other))
-    assert next(iter(page.segments)).source == 50
+    store.apply(replace(told, source_topic_id=other) if side == "source" else replace(told, target_topic_id=other))
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    assert (offset_map.source_topic_id, offset_map.target_topic_id) == (
+        (other, "t") if side == "source" else ("s", other)
+    )
+    assert next(iter(offset_map.segments)).source == 50
 
 
 def test_every_change_has_a_version() -> None:
     """By that it is known what is to be looked up again."""
-    book, versions = OffsetMapStore(), list[int]()
+    store, versions = OffsetMapStore(), list[int]()
     for number in range(3):
-        book.apply(_block(1, 5 * number, 5))
-        page = book.find(SOURCE)
-        assert page is not None
-        versions.append(page.version)
+        store.apply(_block(1, 5 * number, 5))
+        offset_map = store.find(SOURCE)
+        assert offset_map is not None
+        versions.append(offset_map.version)
     assert len(set(versions)) == 3

@@ -19,14 +19,14 @@ class Copy:
     """Every record's source and target offset, and the map of them."""
 
     limit: int
-    places: SegmentMap = field(init=False)
+    segments: SegmentMap = field(init=False)
     sources: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     source_end: int = 0
     target_end: int = 0
 
     def __post_init__(self) -> None:
-        self.places = SegmentMap(self.limit)
+        self.segments = SegmentMap(self.limit)
 
     def run(self, source_hole: int, target_hole: int, length: int, *, told: bool) -> None:
         """Copy records behind a hole; a crash may keep the map from being told."""
@@ -35,7 +35,7 @@ class Copy:
         self.targets += range(segment.target, segment.target + length)
         self.source_end, self.target_end = segment.source + length, segment.target + length
         if told:
-            self.places.add(segment, self.source_end)
+            self.segments.add(segment, self.source_end)
 
     def lose(self, records: int) -> None:
         """The target loses its end; the source's same records are copied again, in one go."""
@@ -71,11 +71,11 @@ def test_what_is_exact_is_right(runs: list[tuple[int, int, int, bool]], limit: i
         if number == len(runs) // 2:
             copy.lose(min(lost, len(copy.sources)))
         copy.run(source_hole, target_hole if shared else 0, length, told=told or number == len(runs) - 1)
-    assert len(copy.places) <= limit
+    assert len(copy.segments) <= limit
     for source in range(copy.source_end + 1):
-        _agrees(copy.places.to_target(source), copy.target_of(source), "target")
+        _agrees(copy.segments.to_target(source), copy.target_of(source), "target")
     for target in range(copy.target_end + 1):
-        _agrees(copy.places.to_source(target), copy.source_of(target), "source")
+        _agrees(copy.segments.to_source(target), copy.source_of(target), "source")
 
 
 def _agrees(place: MapLookup, truth: int, side: str) -> None:
@@ -90,48 +90,48 @@ def _agrees(place: MapLookup, truth: int, side: str) -> None:
 
 def test_every_edge() -> None:
     """Below the first record, in a hole, at the head, behind it."""
-    places = SegmentMap()
-    assert isinstance(places.to_target(0), BeyondMap)
-    places.add(Segment(100, 0, 10, 0), 115)
-    assert [places.to_target(each) for each in (0, 100, 105, 110, 115)] == [
+    segments = SegmentMap()
+    assert isinstance(segments.to_target(0), BeyondMap)
+    segments.add(Segment(100, 0, 10, 0), 115)
+    assert [segments.to_target(each) for each in (0, 100, 105, 110, 115)] == [
         ExactOffset(each) for each in (0, 0, 5, 10, 10)
     ]
-    assert isinstance(places.to_target(116), BeyondMap)
-    places.add(Segment(120, 10, 1, 10), 121)
-    assert [places.to_target(each) for each in (109, 112, 119, 120, 121)] == [
+    assert isinstance(segments.to_target(116), BeyondMap)
+    segments.add(Segment(120, 10, 1, 10), 121)
+    assert [segments.to_target(each) for each in (109, 112, 119, 120, 121)] == [
         ExactOffset(each) for each in (9, 10, 10, 10, 11)
     ]
-    places.reached(130)
-    assert places.to_target(130) == ExactOffset(11)
-    assert [places.to_source(each) for each in (0, 9, 10, 11)] == [ExactOffset(each) for each in (100, 109, 120, 130)]
+    segments.reached(130)
+    assert segments.to_target(130) == ExactOffset(11)
+    assert [segments.to_source(each) for each in (0, 9, 10, 11)] == [ExactOffset(each) for each in (100, 109, 120, 130)]
 
 
 def test_a_log_without_holes_is_one_segment() -> None:
     """Also where a crash kept some of it from being told."""
-    places = SegmentMap()
+    segments = SegmentMap()
     for first in (0, 10, 30, 40):
-        places.add(Segment(first, first, 10, first), first + 10)
-    assert list(places) == [Segment(0, 0, 50, 0)]
+        segments.add(Segment(first, first, 10, first), first + 10)
+    assert list(segments) == [Segment(0, 0, 50, 0)]
 
 
 def test_memory_is_bounded_by_the_limit() -> None:
     """A hole behind every record, a hundred thousand times; the newest quarter stays exact."""
-    places = SegmentMap(1000)
+    segments = SegmentMap(1000)
     for number in range(100_000):
-        places.add(Segment(2 * number, number, 1, number), 2 * number + 2)
-    assert len(places) <= 1000
-    assert all(places.to_target(2 * number) == ExactOffset(number) for number in range(99_750, 100_000))
-    assert isinstance(places.to_target(1_001), SegmentGap)
+        segments.add(Segment(2 * number, number, 1, number), 2 * number + 2)
+    assert len(segments) <= 1000
+    assert all(segments.to_target(2 * number) == ExactOffset(number) for number in range(99_750, 100_000))
+    assert isinstance(segments.to_target(1_001), SegmentGap)
 
 
 def test_below_what_is_copied_anew_is_its_beginning() -> None:
     """A group from before begins there: nothing of the copy that was given up is looked for."""
-    places = SegmentMap()
-    places.add(Segment(100, 0, 50, 0), 150)
-    places.add(Segment(80, 50, 0, 50), 80)
-    places.add(Segment(80, 50, 70, 50), 150)
-    assert places.to_target(10) == ExactOffset(50)
-    assert places.to_target(100) == ExactOffset(70)
+    segments = SegmentMap()
+    segments.add(Segment(100, 0, 50, 0), 150)
+    segments.add(Segment(80, 50, 0, 50), 80)
+    segments.add(Segment(80, 50, 70, 50), 150)
+    assert segments.to_target(10) == ExactOffset(50)
+    assert segments.to_target(100) == ExactOffset(70)
 
 
 def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
@@ -150,30 +150,30 @@ def test_what_is_left_out_is_a_small_share_of_the_way_to_the_end() -> None:
 
 def test_what_is_cut_off_inside_a_segment_is_forgotten() -> None:
     """What was copied again goes to where it was copied now, and no further."""
-    places = SegmentMap()
-    places.add(Segment(0, 0, 10, 0), 10)
-    places.add(Segment(5, 5, 2, 5), 7)
-    assert places.to_target(6) == ExactOffset(6)
-    assert isinstance(places.to_target(8), BeyondMap)
+    segments = SegmentMap()
+    segments.add(Segment(0, 0, 10, 0), 10)
+    segments.add(Segment(5, 5, 2, 5), 7)
+    assert segments.to_target(6) == ExactOffset(6)
+    assert isinstance(segments.to_target(8), BeyondMap)
 
 
 def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
     """As by an answer that passes over what was lost."""
-    places = SegmentMap()
-    places.add(Segment(0, 0, 5, 0), 5)
-    places.add(Segment(10, 5, 5, 5), 15)
-    places.add(Segment(20, 2, 3, 2), 23)
-    assert [places.to_source(target) for target in (1, 2, 4)] == [
+    segments = SegmentMap()
+    segments.add(Segment(0, 0, 5, 0), 5)
+    segments.add(Segment(10, 5, 5, 5), 15)
+    segments.add(Segment(20, 2, 3, 2), 23)
+    assert [segments.to_source(target) for target in (1, 2, 4)] == [
         ExactOffset(1),
         ExactOffset(20),
         ExactOffset(22),
     ]
-    assert places.to_target(12) == ExactOffset(2)
+    assert segments.to_target(12) == ExactOffset(2)
 
 
 def test_numbers_begin_again_at_nothing() -> None:
     """As sequences do; what others wrote between is no record of the flow."""
-    places = SegmentMap()
-    places.add(Segment(0, 0, 2, SEQUENCE_MODULUS - 1), 2)
-    places.add(Segment(5, 7, 1, 1), 6)
-    assert places.to_target(3) == ExactOffset(7)
+    segments = SegmentMap()
+    segments.add(Segment(0, 0, 2, SEQUENCE_MODULUS - 1), 2)
+    segments.add(Segment(5, 7, 1, 1), 6)
+    assert segments.to_target(3) == ExactOffset(7)

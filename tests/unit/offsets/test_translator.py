@@ -19,7 +19,7 @@ from tests.support.offset_maps import offset_map_store
 SOURCE = TopicPartition("orders", 0)
 
 
-def _book() -> OffsetMapStore:
+def _store() -> OffsetMapStore:
     """Ten records, ten that nobody told of, from source offset 10 to 40, then ten again."""
     return offset_map_store(SOURCE, (Segment(0, 0, 10, 0), Segment(40, 20, 10, 20)), ids=("source", "target"))
 
@@ -31,16 +31,16 @@ class _Source:
         self.answers = asyncio.Event()
         self.error: Exception | None = None
         self.asked = 0
-        self.store = _book()
+        self.store = _store()
 
-    async def read(self, source: TopicPartition, page: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
+    async def read(self, source: TopicPartition, offset_map: MapAnswer, gap: SegmentGap) -> SegmentMap | str:
         self.asked += 1
         await self.answers.wait()
         if self.error is not None:
             raise self.error
-        places = SegmentMap(100, gap.after)
-        places.add(Segment(30, 10, 10, 10), 40)
-        return places
+        segments = SegmentMap(100, gap.after)
+        segments.add(Segment(30, 10, 10, 10), 40)
+        return segments
 
 
 def _run(test: Callable[[_Source, Translator], object]) -> None:
@@ -108,14 +108,14 @@ def test_closing_ends_what_is_being_read() -> None:
 
 
 def test_another_topics_gap_is_another_one() -> None:
-    """Though it lies between the same places."""
+    """Though it lies between the same segments."""
 
     async def test(source: _Source, translator: Translator) -> None:
         source.answers.set()
         await translator.to_target(SOURCE, 33)
-        page = source.store.find(SOURCE)
-        assert page is not None
-        page.source_topic_id = TopicId("other")
+        offset_map = source.store.find(SOURCE)
+        assert offset_map is not None
+        offset_map.source_topic_id = TopicId("other")
         await translator.to_target(SOURCE, 33)
         assert source.asked == 2
 

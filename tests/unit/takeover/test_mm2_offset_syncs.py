@@ -40,12 +40,12 @@ def syncs_of(pairs: Sequence[tuple[int, int]]) -> list[OffsetSyncRecord]:
 
 def book_after(record: PartitionRecord, pairs: list[tuple[int, int]], copied: int) -> OffsetMapStore:
     """The flow's map when it has copied some records since."""
-    book = OffsetMapStore()
+    store = OffsetMapStore()
     for block in blocks(SOURCE, record, pairs, 0):
-        book.apply(decode_block(encode_key(block.key), encode_value(block)))
+        store.apply(decode_block(encode_key(block.key), encode_value(block)))
     begin = Segment(record.source_offset, record.target_offset, 0, record.target_offset)
     grown = [begin] if not copied else [begin._replace(length=copied)]
-    book.apply(
+    store.apply(
         SegmentBlock(
             source=SOURCE,
             source_topic_id=record.source_topic_id,
@@ -55,14 +55,14 @@ def book_after(record: PartitionRecord, pairs: list[tuple[int, int]], copied: in
             source_next=record.source_offset + copied,
         )
     )
-    return book
+    return store
 
 
-def place_of(book: OffsetMapStore, offset: int) -> Translation | int:
+def place_of(store: OffsetMapStore, offset: int) -> Translation | int:
     """The answer; or the lower bound, where it lies between two pairs, which must be told without reading."""
-    page = book.find(SOURCE)
-    assert page is not None
-    found = answer(page.segments, offset, back=False)
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    found = answer(offset_map.segments, offset, back=False)
     if isinstance(found, SegmentGap):
         assert others_wrote(found) is not None
         return found.after.target
@@ -71,21 +71,21 @@ def place_of(book: OffsetMapStore, offset: int) -> Translation | int:
 
 def test_between_pairs() -> None:
     """MM2's pairs are exact themselves; between them the one before holds; from the takeover on all is exact."""
-    book = book_after(record_at(1000, 1005), [(100, 100), (300, 302)], 50)
-    assert place_of(book, 100) == Translation(offset=100)
-    assert place_of(book, 300) == Translation(offset=302)
-    assert place_of(book, 250) == 101
-    assert place_of(book, 999) == 303
-    assert place_of(book, 99) == 0
-    assert place_of(book, 1000) == Translation(offset=1005)
-    assert place_of(book, 1020) == Translation(offset=1025)
+    store = book_after(record_at(1000, 1005), [(100, 100), (300, 302)], 50)
+    assert place_of(store, 100) == Translation(offset=100)
+    assert place_of(store, 300) == Translation(offset=302)
+    assert place_of(store, 250) == 101
+    assert place_of(store, 999) == 303
+    assert place_of(store, 99) == 0
+    assert place_of(store, 1000) == Translation(offset=1005)
+    assert place_of(store, 1020) == Translation(offset=1025)
 
 
 def test_without_pairs() -> None:
     """Where MM2 told of none, a group before the takeover reads the remote partition from its start."""
-    book = book_after(record_at(1000, 1000), [], 50)
-    assert place_of(book, 999) == 0
-    assert place_of(book, 1000) == Translation(offset=1000)
+    store = book_after(record_at(1000, 1000), [], 50)
+    assert place_of(store, 999) == 0
+    assert place_of(store, 1000) == Translation(offset=1000)
 
 
 def test_the_chain() -> None:
@@ -131,9 +131,9 @@ def test_never_ahead(data: st.DataObject) -> None:
         pairs += emitted(SOURCE, copied, lag_max=data.draw(st.integers(1, 5)))
     kept = [sync for sync in pairs if data.draw(st.booleans())]
     record = record_at(offsets[-1] + 1, len(target))
-    book = book_after(record, ascending_pairs(kept, OffsetPair(0, 0), record.pair), 5)
+    store = book_after(record, ascending_pairs(kept, OffsetPair(0, 0), record.pair), 5)
     for offset in range(offsets[-1] + 2):
-        place = place_of(book, offset)
+        place = place_of(store, offset)
         there = place if isinstance(place, int) else place.offset
         assert there is not None
         wanted = {each for each in offsets if each >= offset}

@@ -34,19 +34,19 @@ def _block(first: int, epoch: int, applied: str, number: int = 0, since: int = 0
     )
 
 
-def _page(*blocks: SegmentBlock) -> PartitionOffsetMap:
-    book = OffsetMapStore()
+def _offset_map(*blocks: SegmentBlock) -> PartitionOffsetMap:
+    store = OffsetMapStore()
     for block in blocks:
         assert decode_block(encode_key(block.key), encode_value(block)) == block
-        book.apply(block)
-    page = book.find(SOURCE)
-    assert page is not None
-    return page
+        store.apply(block)
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    return offset_map
 
 
-def _read(page: PartitionOffsetMap, gap: SegmentGap, steps: Sequence[object] = STEPS) -> SegmentMap | str:
+def _read(offset_map: PartitionOffsetMap, gap: SegmentGap, steps: Sequence[object] = STEPS) -> SegmentMap | str:
     applied = GapTransforms(lambda: TransformChains(steps), lambda text: None)  # type: ignore[arg-type]
-    reader = GapReader(gap, read_committed=True, copied=applied.selector(SOURCE, page.transforms, gap))
+    reader = GapReader(gap, read_committed=True, copied=applied.selector(SOURCE, offset_map.transforms, gap))
     data = batch(100, [(n, b"%d" % (100 + n)) for n in range(60)])
     reader.take(iter_batches(memoryview(bytearray(data))), [])
     return reader.finish()
@@ -58,7 +58,7 @@ GAP = SegmentGap(CountedPair(100, 7, 7), CountedPair(160, 7 + len(KEPT), 7 + len
 
 def test_every_place_in_a_gap_is_known_by_the_transforms() -> None:
     """Of a record that was left out, the next one's."""
-    found = _read(_page(_block(90, 1, IDENTITY)), GAP)
+    found = _read(_offset_map(_block(90, 1, IDENTITY)), GAP)
     assert isinstance(found, SegmentMap)
     for offset in range(KEPT[-1] + 1):
         wanted = 7 + sum(kept < offset for kept in KEPT)
@@ -80,7 +80,7 @@ def test_other_transforms_than_made_the_records_tell_nothing(
     blocks: Sequence[SegmentBlock], steps: Sequence[object]
 ) -> None:
     """Then all records are counted, which does not come out: the place is not exact, and never a wrong one."""
-    assert _read(_page(*blocks), GAP, steps) == (
+    assert _read(_offset_map(*blocks), GAP, steps) == (
         f"of {len(KEPT)} records that were copied between source offsets 100 and 160, 60 are there: transforms left "
         "some out"
     )
@@ -88,5 +88,5 @@ def test_other_transforms_than_made_the_records_tell_nothing(
 
 def test_what_nobody_told_before_is_read_all_the_same() -> None:
     """Replicators that were killed before they told anything: the next one says since when the transforms hold."""
-    assert isinstance(_read(_page(_block(160, 3, IDENTITY, 9)), GAP), SegmentMap)
-    assert isinstance(_read(_page(_block(160, 3, IDENTITY, 9, since=101)), GAP), str)
+    assert isinstance(_read(_offset_map(_block(160, 3, IDENTITY, 9)), GAP), SegmentMap)
+    assert isinstance(_read(_offset_map(_block(160, 3, IDENTITY, 9, since=101)), GAP), str)
