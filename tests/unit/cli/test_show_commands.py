@@ -1,0 +1,149 @@
+"""What the commands that show a running system print and return, and what an error looks like."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from mirror_ray.model.backfill import BackfillRange, BackfillRecord
+from mirror_ray.model.errors import (
+    ClusterUnreachableError,
+    ConfigError,
+    KafkaProtocolError,
+    MirrorError,
+    NotRunningError,
+)
+from mirror_ray.observe.backfills import backfill_status
+from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of, stopped
+
+Run = Callable[..., Any]
+
+
+def test_lag_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
+    """Tools outside the project read exactly these fields."""
+    result = run("lag", "-o", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == [
+        {
+            "flow": "A->B",
+            "topic": "orders",
+            "partition": 0,
+            "source_end": 100,
+            "position": 100,
+            "lag_records": 0,
+            "lag_bytes": 0,
+            "lag_seconds": 0.0,
+        }
+    ]
+
+
+def test_replicators_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
+    """Tools outside the project read exactly these fields."""
+    [row] = json.loads(run("replicators", "-o", "json").stdout)
+    assert list(row) == ["id", "node", "pid", "partitions", "records_per_s", "bytes_per_s", "cpu", "memory"]
+
+
+@pytest.mark.parametrize("command", ["status", "lag", "topics", "replicators", "events", "gaps"])
+def test_yaml_says_what_json_says(coordinator: FakeCoordinator, run: Run, command: str) -> None:
+    """Both forms hold the same data, on stdout alone."""
+    as_json, as_yaml = run(command, "-o", "json"), run(command, "-o", "yaml")
+    assert json.loads(as_json.stdout) == yaml.safe_load(as_yaml.stdout)
+    assert as_json.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "cell"),
+    [
+        ("status", "12,346"),
+        ("lag", "orders"),
+        ("topics", "A.orders"),
+        ("replicators", "4711"),
+        ("events", "found topic"),
+    ],
+)
+def test_tables_are_for_people(coordinator: FakeCoordinator, run: Run, command: str, cell: str) -> None:
+    """A table holds what the command's name says."""
+    result = run(command)
+    assert result.exit_code == 0
+    assert cell in result.stdout
+
+
+def test_lag_above_the_bound_ends_with_1(coordinator: FakeCoordinator, run: Run) -> None:
+    """The partition that is beyond is named on stderr."""
+    coordinator.partitions = (PARTITION, replace(PARTITION, partition=1, lag_records=11))
+    assert run("lag", "--above", "11").exit_code == 0
+    result = run("lag", "--above", "10")
+    assert result.exit_code == 1
+    assert "orders-1" in result.stderr
+    assert "orders-0" not in result.stderr
+
+
+def test_an_unknown_lag_is_no_small_lag(coordinator: FakeCoordinator, run: Run) -> None:
+    """A check of a bound fails while a lag is not known."""
+    coordinator.partitions = (replace(PARTITION, lag_records=None, state="stopped"),)
+    assert run("lag", "--above", "1000000").exit_code == 1
+
+
+def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
+    """Those that are under way, with what holds them up."""
+    record = BackfillRecord(topic="orders", into="old", ranges=(BackfillRange(0, 10, 30),), said="", time_ms=0)
+    line = backfill_status("A->B#1", record, state="stopped", reason="disk full", positions={0: 15})
+    coordinator.status = replace(status_of(FLOW), backfills=(line,))
+    assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
+
+
+@pytest.mark.parametrize(("state", "exit_code"), [("running", 0), ("paused", 0), ("degraded", 1), ("unreachable", 1)])
+def test_status_ends_with_1_when_a_flow_is_unhealthy(
+    coordinator: FakeCoordinator, run: Run, state: Any, exit_code: int
+) -> None:
+    """What an operator has paused is healthy."""
+    coordinator.status = status_of(replace(FLOW, state=state), problems=(stopped("refused: it is full"),))
+    result = run("status")
+    assert result.exit_code == exit_code
+    assert "partition_stopped  A->B orders: refused: it is full. Next: do something" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (NotRunningError("nothing runs"), 1),
+        (ConfigError("A.x: wrong", "A.y: wrong too"), 2),
+        (ClusterUnreachableError("A is away"), 3),
+        (KafkaProtocolError(29, "TOPIC_AUTHORIZATION_FAILED", "describe orders"), 4),
+    ],
+)
+def test_an_error_is_a_sentence_and_an_exit_code(
+    coordinator: FakeCoordinator, run: Run, error: MirrorError, exit_code: int
+) -> None:
+    """No traceback, nothing on stdout."""
+    coordinator.errors["status"] = error
+    result = run("status")
+    assert result.exit_code == exit_code
+    assert result.stdout == ""
+    assert all(line in result.stderr for line in str(error).splitlines())
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback(coordinator: FakeCoordinator, run: Run) -> None:
+    """For those who look for the cause in our code."""
+    coordinator.errors["status"] = NotRunningError("nothing runs")
+    assert "Traceback" in run("--debug", "status").stderr
+
+
+def test_help_comes_without_ray() -> None:
+    """Importing the command line imports neither Ray nor a Kafka client."""
+    code = "import sys, mirror_ray.cli; print([m for m in ('ray', 'confluent_kafka', 'pyspark') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_gaps_shows_what_was_lost(coordinator: FakeCoordinator, run: Run) -> None:
+    """Kind, policy and both ranges."""
+    result = run("gaps", "A->B")
+    assert all(word in result.stdout for word in ("source_removed", "skip", "50 to 80", "-"))
