@@ -1,1 +1,1 @@
-"""What the coordinator decides: discovery, anchors, assignment, snapshots. Pure: time comes in as a value."""
+"""The coordinator: discovery, assignment, scaling, limits, faults, backfills, commands and queries. No Ray."""

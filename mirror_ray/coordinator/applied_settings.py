@@ -24,7 +24,7 @@ def replicators_for(
 ) -> int:
     """How many replicators a system is brought to; ``asked`` None: it keeps its number, unless the settings' differs.
 
-    A number that an operator has set by `scale` in the place of load and lag stays.
+    A number that an operator has set by `scale` stays, though load and lag would ask for another one.
 
     Raises:
         ConfigError: There can't be as many as are asked for.
@@ -125,7 +125,7 @@ class AppliedSettings:
     async def apply(
         self, settings: MirrorSettings, replicators: int | None, onto: str | None, starter: Starter | None
     ) -> SettingsDifference:
-        """Bring the system to ``settings``; ``CoordinatorService.apply`` says how."""
+        """Bring the system to ``settings``, as ``CoordinatorService.apply``."""
         async with self.lock:
             parts = self._parts
             difference = would_change(parts.settings, settings, parts.scaling, replicators)

@@ -10,7 +10,7 @@ source_recreated      copy the new topic behind the old one's    empty the targe
                       records
 target_missing,       go on at the position, in the new topic    copy from the source's start
 target_recreated      if that is empty                           if the new topic is empty
-target_truncated      go on at the position, behind what is      find the place of what is left and go on there;
+target_truncated      go on at the position, behind what is      recover the position of what is left, go on there;
                       left                                       where that fails, empty the target and copy anew
 target_foreign        accept what others wrote, and go on        empty the target, copy from the source's start
 copy_lost             no answer: it could double                 empty the target, copy from the source's start; where
@@ -34,7 +34,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution, SkippedRange
 
-#: The flow and its routes meet these at the same place of the source, and one resolution is for all of them.
+#: The flow and its routes have these faults at the same source offset, and one resolution is for all of them.
 SOURCE_KINDS: frozenset[FaultKind] = frozenset(
     {"source_removed", "source_truncated", "source_recreated", "transform_failed"}
 )
@@ -70,13 +70,13 @@ class FaultContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultAction:
-    """What is to be done, in this order: empty the target, get a producer, write record and gap in one transaction."""
+    """What is to be done: empty the target, get a producer, write record and skipped range in one transaction."""
 
     record: PartitionRecord
     gap: SkippedRange
     #: Delete the target's records up to here.
     empty_to: int | None = None
-    #: The broker's memory of the partition's producer does not fit the new place: it needs one of its own.
+    #: The broker's state of the partition's producer does not fit the new position: it needs one of its own.
     new_producer: bool = False
 
 
@@ -102,10 +102,9 @@ def policies_for(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
 
 
 def still_holds(resolution: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
-    """Whether a decision made at the pair ``decided`` is still about what is; ``latest``: the pair when nobody copies.
+    """Whether a decision made at the pair ``decided`` still holds at ``latest``, the pair when nobody copies any more.
 
-    A record that is refused, or fails, stops its partition before the batches in front of it are known to be committed:
-    later on they are.
+    A record that is refused, or fails, stops its partition before the batches in front of it are acknowledged.
     """
     if resolution.trouble.kind in LEFT_OUT_KINDS:
         return latest.source_offset <= resolution.trouble.source_from
@@ -182,7 +181,7 @@ def _skip(resolution: FaultResolution, record: PartitionRecord, context: FaultCo
         case "target_truncated":
             return _begin(resolution, record.of_cut_target(_cut_at(fault, context)), context, record.source_offset)
         case "target_foreign":
-            # The pair stays: the newest batch of ours behind it says how far the copy has come.
+            # The pair stays: the newest batch of ours behind it shows how far the copy has come.
             pair = replace(record.pair, sequence=record.pair.next_sequence)
             return FaultAction(
                 record=replace(record.at(pair), foreign_to=context.target_end), gap=resolution.skipped_range()
@@ -214,7 +213,7 @@ def _resync(resolution: FaultResolution, record: PartitionRecord, context: Fault
 
 
 def _can_recount(record: PartitionRecord, context: FaultContext) -> bool:
-    """Whether both sides have what lies behind the origin, and it was not tried from there just now."""
+    """Whether both logs still hold what lies behind the origin, and recovery from there has not just failed."""
     origin = record.origin
     there = context.source_start <= origin.source_offset and origin.target_offset <= context.target_end
     return there and not record.recounting
@@ -229,7 +228,7 @@ def _copy_on(resolution: FaultResolution, record: PartitionRecord, context: Faul
     """Copy on from the last pair that is known, behind all that is there: what was copied since then comes twice."""
     source = max(record.source_offset, context.source_start)
     if resolution.trouble.kind == "target_truncated" and not record.recounting:
-        # What was lost lies before the pair, and the source has no longer all since the copy began.
+        # The lost records lie before the pair, and the source does not hold all records since the copy began.
         source = max(context.source_start, record.begins_at or 0)
     action = _begin(resolution, record, context, source)
     return replace(action, gap=replace(action.gap, target_to=context.target_end))
@@ -241,12 +240,12 @@ def _cut_at(fault: PartitionFault, context: FaultContext) -> int:
 
 
 def recount_failed(record: PartitionRecord, fault: PartitionFault) -> bool:
-    """Whether the fault came of looking for the place again, so that the target is to be emptied after all."""
+    """Whether recovering the position has ended in this fault, so that the target is to be emptied after all."""
     return record.recounting and fault.kind in _RECOUNT_FAILED
 
 
 def _go_on(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction | str:
-    """Another source position with the same place on the target, as the copier found it."""
+    """Go on at another source offset with the same target offset, as the replicator found it."""
     pair = resolution.trouble.resume
     if pair is None:
         return "the copier could not tell where to go on"

@@ -112,7 +112,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
 
         Args:
             settings: To run by from now on.
-            replicators: How many are wanted; None: as ``settings_agreement.replicators_for`` says.
+            replicators: How many are wanted; None: as ``replicators_for`` finds.
             dry_run: Return the difference only.
             onto: ``SettingsDifference.onto`` of what the caller has agreed to change; None: whatever runs.
             starter: Who starts the system.

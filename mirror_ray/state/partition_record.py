@@ -1,7 +1,7 @@
-"""What a flow keeps of one partition: the pair to copy on from, and notes on both logs.
+"""What a flow keeps of one partition: the offset pair to copy on from, and notes on both logs.
 
-A log may be replaced by another one, or lose its end. What is noted of its offsets goes with it then; which notes those
-are, ``of_new_source``, ``of_cut_source``, ``of_new_target`` and ``of_cut_target`` say, and nobody else.
+A log may be replaced by another one, or lose its end; notes on its offsets are void then. ``of_new_source``,
+``of_cut_source``, ``of_new_target`` and ``of_cut_target`` alone determine which ones.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class PartitionRecord:
     source_epoch: int = -1
     #: The target's leader epoch when its log had come to the pair.
     target_epoch: int = -1
-    #: Whether nothing of ours lies behind the pair, for sure: who copied it last had an answer to all that was sent.
+    #: Whether the target holds nothing of ours behind the pair, for sure: every request of the last owner was answered.
     settled: bool = False
     #: The producer of this partition alone; None: the flow's; -1: it is copied at least once.
     producer_id: int | None = None
     producer_epoch: int = 0
-    #: Others write to the remote partition too: what is ours is known by the producer and counted by its sequences.
+    #: Others write to the remote partition too: our records are known by their producer and counted by its sequences.
     shared: bool = False
     #: Records of others below this target offset have been accepted.
     foreign_to: int = -1
@@ -44,24 +44,24 @@ class PartitionRecord:
     origin_sequence: int | None = None
     #: Source offset at which the copy ends, a backfill's, or one that waits there for its routes; None: it goes on.
     end_offset: int | None = None
-    #: Handed out at its origin, to find its place by what the target holds.
+    #: Assigned at its origin, so that recovery finds the position by what the target holds.
     recounting: bool = False
-    #: By which transforms the target's records behind the pair are made; empty: by none.
+    #: The transforms that the target's records behind the pair are made by; empty: none.
     transforms: str = ""
     #: The pair since which that holds; None: since copying began.
     transforms_source_offset: int | None = None
     transforms_target_offset: int | None = None
-    #: Source offset from which on the flow's routes take what its transforms send to them; None: these send nothing.
+    #: Source offset from which on the flow's routes get records; None: its transforms route nothing.
     routes_from: int | None = None
-    #: Of a route: the source offset before which nothing is for it.
+    #: Of a route: the source offset before which it gets nothing.
     begins_at: int | None = None
-    #: Source offset that the flow and all its routes had reached when they were ended, with nothing under way; None:
-    #: they have gone on since, or it was not so.
+    #: Source offset that the flow and all its routes had reached when they were ended; None: they had not reached the
+    #: same one, or have copied on since.
     aligned_at: int | None = None
 
     @property
     def origin(self) -> OffsetPair:
-        """The pair to look for the place from, when a later one fits the target no more."""
+        """The pair to recover the position from when later ones do not fit the target any more."""
         if self.origin_source_offset is None or self.origin_target_offset is None:
             return self.pair
         return OffsetPair(self.origin_source_offset, self.origin_target_offset, self.origin_sequence)
@@ -87,7 +87,7 @@ class PartitionRecord:
         return replace(pair, source_offset=self.end_offset, source_epoch=-1)
 
     def at(self, pair: OffsetPair) -> Self:
-        """The record with another pair; one that has moved has found its place."""
+        """The record with another pair; one that has moved is recovered."""
         return replace(
             self,
             recounting=self.recounting and pair == self.pair,
@@ -99,8 +99,6 @@ class PartitionRecord:
             target_epoch=pair.target_epoch,
         )
 
-    # ---- a log is another one, from its start or from an offset on
-
     def of_new_source(self, topic_id: TopicId, start: int) -> Self:
         """The record where the source's topic is another one, whose log begins at ``start``."""
         return replace(
@@ -111,11 +109,11 @@ class PartitionRecord:
         )
 
     def of_cut_source(self, end: int) -> Self:
-        """The record where the source's log is another one from offset ``end`` on: what is noted behind it is over."""
+        """The record where the source's log is another one from offset ``end`` on: notes behind it are void."""
         cut = self._without_source_notes(end)
         return replace(
             cut,
-            # What comes there instead of what the source lost is for routes, too.
+            # Records that replace what the source lost are for routes, too.
             routes_from=None if self.routes_from is None else min(self.routes_from, end),
             begins_at=None if self.begins_at is None else min(self.begins_at, end),
         )
@@ -125,7 +123,7 @@ class PartitionRecord:
         return replace(self, skip=skip, aligned_at=None)
 
     def of_new_target(self, topic_id: TopicId) -> Self:
-        """The record where the remote topic is another one: what the former one refused, this one may take."""
+        """The record where the remote topic is another one, which may take what the former one refused."""
         return replace(self.of_cut_target(-1), target_topic_id=topic_id, skip=())
 
     def of_cut_target(self, end: int) -> Self:
