@@ -71,10 +71,6 @@ class ThroughputFigures:
         """With the untold: estimated."""
         return round(self.all_wire_bytes * (self.compression or 1.0))
 
-    def latency_percentile(self, percent: int) -> int | None:
-        """At most so many ms."""
-        return percentile(self.latency_ms, percent)
-
     def plain(self) -> dict[str, Any]:
         """As JSON: sums, and what is computed from them."""
         return {

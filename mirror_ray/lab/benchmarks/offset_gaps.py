@@ -28,9 +28,8 @@ from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRec
 from mirror_ray.lab.benchmarks.harness import connections, parse_arguments, show
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import create_topic
-from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import segments_topic
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.offsets.gap_scan import GapReader
 from mirror_ray.offsets.map import ExactOffset, PartitionOffsetMap, SegmentGap, SegmentMap
@@ -40,6 +39,7 @@ from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.replication.segment_log import SegmentLog
+from tests.support.factories import assignment
 from tests.support.kafka import alter_topic
 from tests.support.waiting import wait_until_async
 
@@ -60,19 +60,7 @@ CLEANED_AT_ONCE = {
 
 def new_log() -> SegmentLog:
     """The segment log of a replicator that copies the partition from its beginning."""
-    log = SegmentLog(
-        Assignment(
-            partition=FlowPartition(FlowName("A", "B"), *SOURCE),
-            source_topic_id=TopicId("s"),
-            target=TopicPartition("A.transactions", 0),
-            target_topic_id=TopicId("t"),
-            producer_id=1,
-            producer_epoch=0,
-            anchor=OffsetPair(0, 0),
-            epoch=1,
-            max_message_bytes=1 << 20,
-        )
-    )
+    log = SegmentLog(assignment(*SOURCE))
     log.begin(OffsetPair(0, 0))
     return log
 

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 
 from mirror_ray.lab.benchmarks.harness import parse_arguments
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import CODECS
 from mirror_ray.records.decode import DecodedRecord, record_tail
@@ -24,21 +23,11 @@ from mirror_ray.records.repack import encode
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.statistics import StatisticsTally, statistics_of
 from mirror_ray.replication.statistics_publisher import now_ms
-from tests.support.factories import outgoing_batch
+from tests.support.factories import assignment, outgoing_batch
 
 MINUTE_MS = 60_000
 RECORDS = 10
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "orders", 0),
-    source_topic_id=TopicId("s" * 22),
-    target=TopicPartition("A.orders", 0),
-    target_topic_id=TopicId("t" * 22),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ASSIGNMENT = assignment("orders", source_topic_id=TopicId("s" * 22), target_topic_id=TopicId("t" * 22))
 
 
 def outgoing(number: int) -> OutgoingBatch:

@@ -22,9 +22,7 @@ from functools import partial
 from itertools import cycle
 
 from mirror_ray.lab.benchmarks.harness import parse_arguments
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import Codec, RecordBatch, iter_batches, rewrite, verify
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
@@ -32,21 +30,12 @@ from mirror_ray.replication.outgoing_batch import outgoing_batches
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.transforms import FilterByKey, InsertHeader, MaskJsonFields, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
+from tests.support.factories import assignment
 
 #: As a replicator sets it.
 COLLECT_AFTER_OBJECTS = 50_000
 SOURCE = TopicPartition("orders", 0)
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), *SOURCE),
-    source_topic_id=TopicId("source"),
-    target=TopicPartition("A.orders", 0),
-    target_topic_id=TopicId("target"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0),
-    epoch=1,
-    max_message_bytes=1 << 30,
-)
+ASSIGNMENT = assignment(*SOURCE, max_message_bytes=1 << 30)
 WORDS = ("order", "customer", "street", "delayed", "parcel", "Monday", "invoice", "open", "article", "storage")
 #: Records of a batch, bytes of a value, codec.
 KINDS: tuple[tuple[int, int, Codec], ...] = (
