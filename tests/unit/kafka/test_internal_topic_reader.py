@@ -7,6 +7,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import internal_topic_reader, retries
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader, keep_latest, latest_records
+from mirror_ray.kafka.leader_requests import OffsetAnswer
 from mirror_ray.model.errors import (
     AccessDeniedError,
     ClusterUnreachableError,
@@ -14,6 +15,7 @@ from mirror_ray.model.errors import (
     NoAnswerError,
     TopicMissingError,
 )
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from tests.unit.kafka.log_broker import LogBroker
 from tests.unit.records.strategies import Plain, batch_bytes
@@ -62,6 +64,19 @@ async def test_markers_and_aborted_records_are_none(log: LogBroker) -> None:
         producer = (producer_id, 0, -1)
         log.append_batch(batch_bytes([record], base_offset=offset, attributes=attributes, producer=producer))
     assert await _to_end(log) == [0, 1, 2, 4]
+
+
+async def test_records_before_the_start_are_passed_over(log: LogBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker answers with the whole batch that holds the offset."""
+
+    async def second(*_: object) -> dict[TopicPartition, OffsetAnswer]:
+        return {log.partition: OffsetAnswer(1, 0)}
+
+    monkeypatch.setattr(log, "list_offsets", second)
+    whole = batch_bytes([Plain(offset=offset, timestamp=offset, key=b"k") for offset in range(3)])
+    log.log, log.most = [(log.epoch, bytes(whole))] * 3, 1
+    reader = InternalTopicReader(log.as_cluster(), "t", from_ms=1)
+    assert [record.offset async for chunk in reader.to_end(30.0) for record in chunk.records] == [1, 2]
 
 
 async def test_a_topic_that_is_created_anew_meanwhile_is_read_from_its_start(
@@ -145,9 +160,9 @@ def test_the_latest_record_of_each_key() -> None:
     kept = DecodedRecord(4, 0, record_tail(b"a", b"2", [(b"h", b"1")]))
     again = DecodedRecord(6, 0, record_tail(b"b", b"3"))
     latest: dict[bytes, DecodedRecord] = {}
-    keep_latest(latest, [_record(0, b"a", b"1"), _record(1, b"b", b"1")])
+    keep_latest(latest, [_record(0, b"a", b"1"), _record(1, b"b", b"1"), _record(1, b"d", b"1")])
     keep_latest(latest, [_record(2, None, b"1"), _record(3, b"b", None), kept, _record(5, b"c", None)])
-    keep_latest(latest, [again])
+    keep_latest(latest, [_record(5, b"d", None), again])
     assert latest == {b"a": kept, b"b": again}
 
 
