@@ -6,9 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.failover.left_behind import lost_if_gone, reread_if_gone
+from mirror_ray.groups.checkpoints import GroupCheckpoint
 from mirror_ray.groups.commit_rules import KeepOffset, TargetOffset, WriteOffset, decide_failback, decide_failover
-from mirror_ray.groups.translated_offset import by_checkpoint, within_log
+from mirror_ray.groups.translated_offset import TranslatedOffset, by_checkpoint, within_log
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation
+from mirror_ray.records.mm2_records import CheckpointRecord
+from tests.support.factories import translated_offset
 
 OFFSETS = st.integers(0, 50)
 LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: LogBounds(min(ends), max(ends)))
@@ -76,3 +80,26 @@ def test_what_would_be_lost_and_read_again_now() -> None:
     assert reread_if_gone(40, 35, log) == 5
     assert reread_if_gone(40, None, log) == 30
     assert reread_if_gone(None, 35, log) == 0
+
+
+def test_documents_are_to_the_letter() -> None:
+    """A translated offset in the audit topic, and a checkpoint's headers: other versions read them."""
+    orders, remote = TopicPartition("t", 1), TopicPartition("A.t", 1)
+    offset = translated_offset(orders, 7, remote, 5, exact=False, reason="why")
+    assert offset.to_json() == [["t", 1, 7], ["A.t", 1, 5], False, "why", ""]
+    assert TranslatedOffset.from_json("g", offset.to_json()) == offset
+    unknown = translated_offset(orders, None, None, None, metadata="m")
+    assert unknown.to_json() == [["t", 1, None], None, True, None, "m"]
+    record = CheckpointRecord(group="g", partition=remote, upstream_offset=7, downstream_offset=5, metadata="m")
+    emitted = GroupCheckpoint(
+        checkpoint=record, written=(5, 3), sources={"t": 7, "a": 1}, unsubscribed=frozenset("cb"), writer=b"us"
+    ).encode()
+    assert (emitted.key, emitted.value) == record.encode()
+    assert emitted.headers == (
+        (b"mirror-ray.written", bytes.fromhex("00000000000000050000000000000003")),
+        (b"mirror-ray.writer", b"us"),
+        (b"mirror-ray.sources", b'{"t":7,"a":1}'),
+        (b"mirror-ray.unsubscribed", b'["b","c"]'),
+    )
+    plain = GroupCheckpoint(checkpoint=record, written=(5,)).encode()
+    assert [name for name, _ in plain.headers] == [b"mirror-ray.written"]
