@@ -1,4 +1,4 @@
-"""The race in small: both contenders, a kill, the report."""
+"""The benchmark in small: both contenders, a kill, the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.command import mirror_ray
 
 
 @pytest.mark.timeout(600)
-def test_a_small_race(tmp_path: Path) -> None:
+def test_a_small_benchmark(tmp_path: Path) -> None:
     """mirror-ray and MM2 copy all; killed half-way, mirror-ray doubles nothing; the report has tables and pictures."""
     arguments = ["--quick", "--size", "0.05", "--against", "mm2", "--to", str(tmp_path), "-o", "json"]
     done = mirror_ray(

@@ -11,7 +11,6 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from mirror_ray.model.errors import MirrorError
@@ -38,9 +37,7 @@ class RawConnection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def begin(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
