@@ -10,6 +10,10 @@ import asyncio
 from actors.worker_classes import Actor, Checkpoint, Gateway, Heartbeat, Replicator, audit_logs_of, passes_on, this_node
 from mirror_ray.mirror import VERBS
 
+#: A system that an earlier version has started names its classes' base so; without it, its coordinator is found and
+#: can't be asked.
+_Actor = Actor
+
 __all__ = ["Checkpoint", "Coordinator", "Gateway", "Heartbeat", "Replicator"]
 
 #: A coordinator that can't go on with an earlier one's work in this time answers all the same.

@@ -18,7 +18,7 @@ from actors.connection import (
     is_connected,
     other_systems,
     probe,
-    skip_pyarrow_import,
+    skip_foreign_serializers,
 )
 from actors.coordinator_link import RayCoordinatorLink, raised_by
 from mirror_ray import own_ray
@@ -70,7 +70,7 @@ def start(
                 fresh = start_ray(name, detached=detach)
             connect(name, address)
             _keep_stdout_for_data()
-            skip_pyarrow_import()
+            skip_foreign_serializers()
             agreed = _agree(agree, name, address)
             me = Starter(by=whoami(), pid=os.getpid(), command=this_command(), foreground=not detach)
             onto = "" if agreed is None else agreed.onto

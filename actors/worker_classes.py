@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import ray
 from ray._private.worker import WORKER_MODE, global_worker
 
-from actors.connection import skip_pyarrow_import
+from actors.connection import skip_foreign_serializers
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=type)
 
 if global_worker.mode == WORKER_MODE:
-    skip_pyarrow_import()
+    skip_foreign_serializers()
 
 
 def passes_on(*methods: str) -> Callable[[_T], _T]:

@@ -330,4 +330,8 @@ class Mirror:
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
+    # Ctrl-C leaves a question without its answer.
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
     loop.close()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
 
 _RUNTIME = "actors.runtime"
+#: Nothing but mirror-ray runs in this process: Ray need not be ready for whatever else might.
+process_is_ours = False
 
 
 class AgreedChanges(NamedTuple):

@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and what an error looks like."""
+"""The command line: its commands, imported when they are given, and its errors."""
 
 from __future__ import annotations
 
@@ -6,31 +6,14 @@ import _thread
 import logging
 import sys
 import traceback
-from typing import Annotated, Any
+from collections import UserDict
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from mirror_ray.cli import (
-    audit,
-    backfill,
-    bench,
-    chaos,
-    compare,
-    config,
-    control,
-    demo,
-    drift,
-    failover,
-    local,
-    plan,
-    report,
-    status,
-    takeover,
-    translate,
-    up,
-    verify,
-)
+from mirror_ray import runtime
 from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
 from mirror_ray.cli.output import say
 from mirror_ray.cli.printable import PrintableFormatter, printable
@@ -43,8 +26,62 @@ _FAILED_IN_THE_MIDDLE = 4
 _NOT_OF_FILES = (ConnectionError, TimeoutError)
 
 
+#: Each command, in the order of ``--help``, and what it is made of; its module is imported when it is given.
+_COMMANDS: Final = {
+    "demo": "demo.demo",
+    "validate": "plan.validate",
+    "plan": "plan.plan",
+    "up": "up.up",
+    "down": "control.down",
+    "status": "status.status",
+    "lag": "status.lag",
+    "topics": "status.topics",
+    "groups": "status.groups",
+    "translate": "translate.translate",
+    "compare": "compare.compare",
+    "drift": "drift.drift",
+    "failover": "failover.failover",
+    "failback": "failover.failback",
+    "takeover": "takeover.takeover",
+    "handback": "takeover.handback",
+    "verify": "verify.verify",
+    "report": "report.report",
+    "replicators": "status.replicators",
+    "events": "status.events",
+    "audit": "audit.audit",
+    "gaps": "status.gaps",
+    "backfill": "backfill.backfill",
+    "resolve": "control.resolve",
+    "scale": "control.scale",
+    "set": "config.set_keys",
+    "config": "config.config",
+    "pause": "control.pause",
+    "resume": "control.resume",
+    "jars": "local.jars",
+    "bench": "bench.bench",
+    "chaos": "chaos.chaos",
+    "version": "local.show_version",
+    "clusters": "local.clusters",
+}
+
+
+class _LateCommands(UserDict[str, Any]):
+    """Commands by name, each made when it is first looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        """The command."""
+        if self.data[name] is None:
+            self.data[name] = _load(name)
+        return self.data[name]
+
+
 class _Commands(TyperGroup):
     """Ends a command that raises a MirrorError with its text and its exit code; ``--debug`` shows the traceback too."""
+
+    def __init__(self, **options: Any) -> None:
+        """``options``: Typer's."""
+        super().__init__(**options)
+        self.commands = _LateCommands(dict.fromkeys(_COMMANDS) | dict(self.commands))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -56,6 +93,18 @@ class _Commands(TyperGroup):
             elif isinstance(error, _NOT_OF_FILES):
                 raise
             raise typer.Exit(_told(error)) from error
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(".")
+    found = getattr(import_module(f"mirror_ray.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False)
+        single.command(name)(found)
+        found = single
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
 
 
 def _told(error: MirrorError | OSError) -> int:
@@ -93,42 +142,6 @@ def _root(
     logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, handlers=[handler])
 
 
-app.command("demo")(demo.demo)
-app.command("validate")(plan.validate)
-app.command("plan")(plan.plan)
-app.command("up")(up.up)
-app.command("down")(control.down)
-app.command("status")(status.status)
-app.command("lag")(status.lag)
-app.command("topics")(status.topics)
-app.command("groups")(status.groups)
-app.command("translate")(translate.translate)
-app.command("compare")(compare.compare)
-app.command("drift")(drift.drift)
-app.command("failover")(failover.failover)
-app.command("failback")(failover.failback)
-app.command("takeover")(takeover.takeover)
-app.command("handback")(takeover.handback)
-app.command("verify")(verify.verify)
-app.command("report")(report.report)
-app.command("replicators")(status.replicators)
-app.command("events")(status.events)
-app.command("audit")(audit.audit)
-app.command("gaps")(status.gaps)
-app.command("backfill")(backfill.backfill)
-app.command("resolve")(control.resolve)
-app.command("scale")(control.scale)
-app.command("set")(config.set_keys)
-app.command("config")(config.config)
-app.command("pause")(control.pause)
-app.command("resume")(control.resume)
-app.add_typer(local.clusters, name="clusters")
-app.command("jars")(local.jars)
-app.command("bench")(bench.bench)
-app.command("chaos")(chaos.chaos)
-app.command("version")(local.show_version)
-
-
 def run() -> int:
     """Run the command line; the exit code, where SystemExit does not say it.
 
@@ -136,6 +149,7 @@ def run() -> int:
         KeyboardInterrupt: Ctrl-C, outside of a command.
     """
     open_streams()
+    runtime.process_is_ours = True
     sys.unraisablehook = _raise_again
     try:
         app()

@@ -13,7 +13,9 @@ import mirror_ray
 from mirror_ray.cli.options import FormatOption, OutputFormat
 from mirror_ray.cli.output import emit, out, say
 
-clusters = typer.Typer(no_args_is_help=True, help="Two real Kafka clusters, A and B, on this machine.")
+clusters = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Two real Kafka clusters, A and B, on this machine."
+)
 
 
 @clusters.command()

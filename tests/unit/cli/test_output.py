@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,9 +55,35 @@ def test_on_a_terminal_the_view_is_drawn() -> None:
     assert "1/1 replicators" in stream.getvalue()
 
 
-def test_a_command_line_loads_nothing_heavy_before_it_needs_it() -> None:
-    """What `--help` and a look at a running system wait for: no Ray, Kafka client or pydantic by the imports alone."""
-    heavy = "{'ray', 'confluent_kafka', 'kio', 'pydantic', 'cryptography', 'yaml', 'pyspark'}"
-    code = f"import mirror_ray.cli.app, sys; print(sorted({heavy} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+#: What no question about a running system needs; ``requests`` and ``jsonschema`` are Ray's, which would import them.
+HEAVY = ("confluent_kafka", "kio", "pydantic", "cryptography", "yaml", "pyspark", "pyarrow", "requests", "jsonschema")
+
+
+def _imported(code: str) -> list[str]:
+    """What of ``HEAVY`` the code imports in a process of its own; ``[]``: nothing."""
+    script = (
+        f"{code}; import sys; print([name for name in {HEAVY} if getattr(sys.modules.get(name), '__file__', None)])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1].replace("'", '"'))  # type: ignore[no-any-return]
+
+
+def test_a_command_imports_what_it_needs() -> None:
+    """`lag` imports its own module, no other command's, and neither Ray nor a Kafka client before it connects."""
+    code = "from mirror_ray.cli.app import _load; _load('lag')"
+    assert _imported(code) == []
+    others = "'ray', 'mirror_ray.cli.bench', 'mirror_ray.cli.verify', 'mirror_ray.cli.up', 'mirror_ray.cli.takeover'"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print({{{others}}} & sys.modules.keys())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_ray_is_imported_without_what_no_command_uses() -> None:
+    """And all of it is there when something of it is used."""
+    ray = "from actors.connection import lighten_ray; lighten_ray(); import ray"
+    assert _imported(ray) == []
+    assert _imported(f"{ray}; import requests; requests.get; import yaml.nodes") == ["yaml", "requests"]
