@@ -26,13 +26,13 @@ class ClusterSnapshot:
     """What both clusters say of a flow's topics."""
 
     pairs: list[ComparedTopic]
-    #: Every topic of the source that the flow copies, with its remote topic, also where only some were asked for.
+    #: Every topic of the source that the flow copies, with its remote topic, even if only some are compared.
     remotes: Mapping[str, str]
     #: The number of the target's brokers.
     brokers: int
     #: The flow's state; empty where there is none, or where it can't be read, and why.
-    memory: FlowStateRecords
-    memory_problem: str | None
+    state: FlowStateRecords
+    state_problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ async def take_snapshot(
         )
         for topic, remote in wanted.items()
     ] + [ComparedTopic(topic=None, remote_topic=name, source=None, remote=of_target.get(name)) for name in extra]
-    return ClusterSnapshot(pairs=pairs, remotes=remotes, brokers=brokers, memory=state, memory_problem=problem)
+    return ClusterSnapshot(pairs=pairs, remotes=remotes, brokers=brokers, state=state, state_problem=problem)
 
 
 async def read_acls(settings: MirrorSettings, flow: FlowSettings, seen: ClusterSnapshot) -> AclFacts | NoAuthorizer:
@@ -114,7 +114,7 @@ async def read_acls(settings: MirrorSettings, flow: FlowSettings, seen: ClusterS
         source=source,
         target=target,
         wanted=flow_acls(source, replication_rules(flow), seen.remotes, groups, rules),
-        given=frozenset(seen.memory.acls.values()),
+        given=frozenset(seen.state.acls.values()),
         rules=rules,
     )
 

@@ -97,10 +97,10 @@ def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, t
     return None
 
 
-def flow_refusal(flow: FlowName, memory: FlowStateRecords, source_id: str, target_id: str) -> str | None:
+def flow_refusal(flow: FlowName, state: FlowStateRecords, source_id: str, target_id: str) -> str | None:
     """Why the flow as a whole must not run, for example after a handback to MM2; None: it may."""
-    if memory.handed_back_ms is None:
-        return cluster_refusal(flow, memory.flow, source_id, target_id)
+    if state.handed_back_ms is None:
+        return cluster_refusal(flow, state.flow, source_id, target_id)
     return (
         f"flow {flow} was handed back to MirrorMaker 2: both together would copy everything twice. Stop MirrorMaker 2 "
         f"and this system, then take the flow over again: `mirror-ray takeover CONFIG '{flow}'`"

@@ -58,7 +58,7 @@ def compare_flow(
             if pair.topic is not None
         }
         others = () if topics else compare_other_acls(facts, set(snapshot.remotes.values()), synced=synced)
-    notes = [f"names before are not known: {snapshot.memory_problem}"] if snapshot.memory_problem is not None else []
+    notes = [f"names before are not known: {snapshot.state_problem}"] if snapshot.state_problem is not None else []
     stopped = {topic: Halt("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
     headers = _headers(settings, flow, snapshot, running, stopped)
     every = [each for by_partition in headers.values() for each in by_partition]
@@ -100,7 +100,7 @@ def _headers(
         read = asyncio.run(read_headers(settings, flow.name, list(existing), running))
     except MirrorError as error:
         partitions = [TopicPartition(topic, number) for topic, side in existing.items() for number in side.partitions]
-        read = asyncio.run(unread_headers(partitions, flow.name, snapshot.memory, running, str(error)))
+        read = asyncio.run(unread_headers(partitions, flow.name, snapshot.state, running, str(error)))
     for source, headers in read.items():
         halt = headers.halt or stopped.get(source.topic)
         found.setdefault(source.topic, []).append(replace(headers, halt=halt))
@@ -109,7 +109,7 @@ def _headers(
 
 def _has_begun(snapshot: ClusterSnapshot) -> bool:
 
-    return snapshot.memory_problem is not None or snapshot.memory != FlowStateRecords()
+    return snapshot.state_problem is not None or snapshot.state != FlowStateRecords()
 
 
 def _unknown_notes(headers: Iterable[BatchHeaders]) -> list[str]:

@@ -39,12 +39,12 @@ async def find(
         configs=config_filter(flow),
         replication_factor=flow.topics.replication_factor,
         brokers=seen.brokers,
-        shared={record.target_topic for record in seen.memory.partitions.values() if record.shared}
+        shared={record.target_topic for record in seen.state.partitions.values() if record.shared}
         | {pair.remote_topic for pair in seen.pairs if pair.beside},
     )
     findings, remedies = find_drift(seen.pairs, expected)
-    if seen.memory_problem is not None:
-        findings += (unknown("-", "the flow's state", seen.memory_problem),)
+    if seen.state_problem is not None:
+        findings += (unknown("-", "the flow's state", seen.state_problem),)
     if every or flow.topics.sync_acls_enabled:
         findings += await _acl_findings(settings, flow, seen, remedies, restricted=bool(only))
     drift = Drift(findings=findings, remedies=remedies)

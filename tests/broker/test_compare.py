@@ -88,7 +88,7 @@ def test_table_with_partitions(pair: str, compare: Compare) -> None:
     assert compare(pair, pair, "--differences").stdout == (
         "topics: 1 equal\nrecords were not read: `mirror-ray verify` compares them\n"
         "ACLs are not compared: cluster N has no authorizer\n"
-        "N->B has copied nothing yet: whose records its remote topics hold was not looked at\n"
+        "N->B has copied nothing yet: whose records its remote topics hold was not checked\n"
     )
 
 

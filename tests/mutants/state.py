@@ -252,7 +252,7 @@ MUTANTS = (
     _assignment("the remainder is nobody's", "share + (rank < remainder)", "share"),
     _assignment("a swap takes and does not give", "        held[idlest][held[idlest].index(take)] = give\n", ""),
     _discovery("another cluster is as good", "        if stored != seen:\n", "        if False:\n"),
-    _discovery("a flow that was handed back is copied", "if memory.handed_back_ms is None:", "if True:"),
+    _discovery("a flow that was handed back is copied", "if state.handed_back_ms is None:", "if True:"),
     _discovery(
         "another remote topic is written to", "        if record.target_topic != remote:\n", "        if False:\n"
     ),

@@ -52,7 +52,7 @@ def compared(
 
     async def seen(*_: object) -> ClusterSnapshot:
         known = BEGUN if state is None else state
-        return ClusterSnapshot(pairs=[pair], remotes={"t": "A.t"}, brokers=1, memory=known, memory_problem=None)
+        return ClusterSnapshot(pairs=[pair], remotes={"t": "A.t"}, brokers=1, state=known, state_problem=None)
 
     async def acls(*_: object) -> NoAuthorizer:
         return NoAuthorizer("B")
