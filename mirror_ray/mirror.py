@@ -24,16 +24,9 @@ if TYPE_CHECKING:
     from mirror_ray.model.fault import FaultPolicy
     from mirror_ray.model.starter import Starter
     from mirror_ray.observe.backfills import BackfillStatus
+    from mirror_ray.observe.events import Event, GapStatus
     from mirror_ray.observe.groups import GroupStatus
-    from mirror_ray.observe.status import (
-        Event,
-        FlowStatus,
-        GapStatus,
-        PartitionStatus,
-        ReplicatorStatus,
-        SystemStatus,
-        TopicStatus,
-    )
+    from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
     from mirror_ray.observe.system_snapshot import SystemSnapshot
     from mirror_ray.offsets.translation import Translation
 

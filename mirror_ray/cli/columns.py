@@ -9,15 +9,9 @@ from typing import Any, Final
 
 from mirror_ray.cli.output import Columns, Row, column, count, duration, size
 from mirror_ray.cli.printable import one_line
+from mirror_ray.observe.events import offsets
 from mirror_ray.observe.figures import Figure, Format, figures_of
-from mirror_ray.observe.status import (
-    FlowStatus,
-    PartitionStatus,
-    ReplicatorStatus,
-    SystemStatus,
-    TopicStatus,
-    offsets,
-)
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 
 
 def columns_of(status: type[Any], names: Iterable[str]) -> Columns:

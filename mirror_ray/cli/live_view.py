@@ -12,7 +12,8 @@ from rich.live import Live
 from mirror_ray.cli.columns import LIVE_FLOWS, replicators_text, rows, status_lines
 from mirror_ray.cli.output import Columns, column, count, duration, size, table, text
 from mirror_ray.cli.progress import Eta
-from mirror_ray.observe.status import Event, FlowStatus, SystemStatus
+from mirror_ray.observe.events import Event
+from mirror_ray.observe.status import FlowStatus, SystemStatus
 
 #: Without a terminal a line is printed when a flow's state changes, and at this interval.
 _LINE_INTERVAL_S = 2.0

@@ -21,7 +21,7 @@ from mirror_ray.coordinator.supervision import AuditWatch, GatewayWatch, GroupWa
 from mirror_ray.model.errors import ConfigError, NotRunningError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
-from mirror_ray.observe.event_log import EventLog
+from mirror_ray.observe.events import EventLog
 from mirror_ray.observe.status import PartitionStatus
 
 

@@ -11,8 +11,9 @@ from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.topic_sync import TopicSync
 from mirror_ray.model.names import FlowName
 from mirror_ray.observe.alerting import AlertFacts, judge
+from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.problems import Problem
-from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
+from mirror_ray.observe.status import FlowStatus, PartitionStatus
 
 _SAMPLE_S = 1.0
 

@@ -16,16 +16,9 @@ from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.starter import Starter
 from mirror_ray.observe.backfills import BackfillStatus
+from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import FlowGroups, GroupStatus
-from mirror_ray.observe.status import (
-    Event,
-    FlowStatus,
-    GapStatus,
-    PartitionStatus,
-    ReplicatorStatus,
-    SystemStatus,
-    TopicStatus,
-)
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from mirror_ray.offsets.translation import Translation
 

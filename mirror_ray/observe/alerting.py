@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror_ray.config.settings import AlertSettings
+from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem, ProblemKind
-from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
+from mirror_ray.observe.status import FlowStatus, PartitionStatus
 
 #: Every problem is a series of a metric, and nobody reads more.
 MOST_PROBLEMS: Final = 100

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import ClassVar, Final, Literal
 
 from mirror_ray.model.assignment import PartitionState
-from mirror_ray.model.fault import FaultKind, FaultPolicy
+from mirror_ray.model.fault import FaultKind
 from mirror_ray.model.quota import ThrottledTime
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.figures import counter, figure, gauge
@@ -79,31 +78,6 @@ class PartitionStatus:
         return (
             f"{self.flow}  {self.topic}-{self.partition}  {_because(self.state, self.reason)}  {_lag(self.lag_records)}"
             f"  {self.position} of {self.source_end}  {self.replicator or 'no replicator'}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapStatus:
-    """A skipped range of a partition, or one that was copied again. Ends are not included; -1: none."""
-
-    flow: str
-    topic: str
-    partition: int
-    kind: FaultKind
-    policy: FaultPolicy
-    time_ms: int
-    source_from: int
-    source_to: int
-    target_from: int
-    target_to: int
-    text: str
-
-    def __str__(self) -> str:
-        time = datetime.fromtimestamp(self.time_ms / 1000).astimezone()
-        return (
-            f"{time:%Y-%m-%d %H:%M:%S}  {self.flow}  {self.topic}-{self.partition}  {self.kind}: {self.policy}"
-            f"  source {offsets(self.source_from, self.source_to)}"
-            f"  target {offsets(self.target_from, self.target_to)}  {self.text}"
         )
 
 
@@ -308,24 +282,6 @@ class ReplicatorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """An event of the event log: a sentence on what happened and why."""
-
-    time_ms: int
-    #: ``info`` or ``warning`` or ``error``.
-    level: str
-    #: The flow, topic, partition or replicator.
-    subject: str
-    text: str
-    #: Grows by one with each event of a coordinator's life.
-    number: int = 0
-
-    def __str__(self) -> str:
-        time = datetime.fromtimestamp(self.time_ms / 1000).astimezone()
-        return f"{time:%H:%M:%S}  {self.subject}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticStatus:
     """How the number of replicators follows load and lag."""
 
@@ -371,11 +327,6 @@ class SystemStatus:
 
     def _parts(self) -> tuple[FlowStatus | BackfillStatus | ReplicatorStatus, ...]:
         return (*self.flows, *self.backfills, *self.replicators)
-
-
-def offsets(first: int, end: int) -> str:
-    """A range of offsets as text, or ``-`` for none."""
-    return "-" if first < 0 else f"{first} to {end}"
 
 
 def _because(state: str, reason: str | None) -> str:

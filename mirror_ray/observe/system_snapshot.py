@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirror_ray.model.latency import LatencyHistogram
+from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.problems import Problem
-from mirror_ray.observe.status import Event, GapStatus, PartitionStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.status import PartitionStatus, SystemStatus, TopicStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.model.notice import Notice
+from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
-from mirror_ray.observe.status import GapStatus, PartitionStatus
+from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.replication.service import ReplicatorService

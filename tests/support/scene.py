@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
-from mirror_ray.observe.status import Event, ReplicatorStatus
+from mirror_ray.observe.events import Event
+from mirror_ray.observe.status import ReplicatorStatus
 from tests.support.clusters import TopicMaker
 from tests.support.kafka import assert_equal_copies, create_topic
 from tests.support.systems import run, settings_of, wait_caught_up

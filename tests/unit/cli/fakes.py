@@ -15,17 +15,10 @@ from mirror_ray.config.difference import changed, rescaled
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.backfills import BackfillPartition, BackfillStatus
+from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
-from mirror_ray.observe.status import (
-    Event,
-    FlowStatus,
-    GapStatus,
-    PartitionStatus,
-    ReplicatorStatus,
-    SystemStatus,
-    TopicStatus,
-)
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 
 CONFIG = """

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from mirror_ray.config.settings import AlertSettings
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.observe.alerting import MOST_PROBLEMS, AlertFacts, ReplicatorExit, duration, judge
+from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import PROBLEM_KINDS
-from mirror_ray.observe.status import FlowStatus, GapStatus, PartitionStatus
+from mirror_ray.observe.status import FlowStatus, PartitionStatus
 
 _NOW_MS = 1_000_000_000
 _LIMITS = AlertSettings()

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem
-from mirror_ray.observe.status import (
-    Event,
-    FlowStatus,
-    GapStatus,
-    PartitionStatus,
-    ReplicatorStatus,
-    SystemStatus,
-    TopicStatus,
-)
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 NOW_MS = 1_700_000_000_000

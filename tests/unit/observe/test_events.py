@@ -1,6 +1,6 @@
 """The event log."""
 
-from mirror_ray.observe.event_log import EventLog
+from mirror_ray.observe.events import EventLog
 
 
 def test_it_keeps_the_newest_and_counts_all() -> None:
