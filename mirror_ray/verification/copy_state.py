@@ -135,7 +135,7 @@ class FlowCopyState:
     def why_unknown(self, job: CompareJob) -> str:
         """Why a partition has no known position."""
         if self.record(job) is not None:
-            return "which offsets belong together is not known: the segments topic on the target tells nothing of it"
+            return "which offsets belong together is not known: the segments topic on the target has nothing about it"
         if self._is_known(job):
             return "a topic was created anew, and nothing of that was copied yet"
         return "nothing was copied of it yet"

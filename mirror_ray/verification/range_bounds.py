@@ -158,7 +158,7 @@ def why_not_comparable(chain: TransformChain | None, record: PartitionRecord | N
     identity = "" if chain is None else chain.identity
     if record is None:
         return (
-            None if chain is None else "by which transforms it was copied is not known: the state tells nothing of it"
+            None if chain is None else "by which transforms it was copied is not known: the state has nothing about it"
         )
     if record.transforms != identity:
         return (

@@ -89,7 +89,7 @@ async def _find(queries: _Queries, places: SegmentMap, wanted: int, target: int)
     head = places.head
     if wanted > head.source or target > head.target:
         return UnknownStart(
-            f"{_UNKNOWN}: the segments topic on the target tells of source offsets up to {head.source} and target "
+            f"{_UNKNOWN}: the segments topic on the target covers source offsets up to {head.source} and target "
             f"offsets up to {head.target}, and comparing is to begin at {wanted} and {target}"
         )
     found = await queries.to_target(wanted)
@@ -118,13 +118,13 @@ def _without_map(
     if starts[1] >= reached.target:
         return RangeStart(_BEHIND_EVERYTHING)
     if origin is not None and starts[0] < origin.source:
-        why = "the segments topic on the target tells nothing of them, and the flow's state only of what is behind"
+        why = "the segments topic on the target has nothing about them, and the flow's state only of what is behind"
         return RangeStart(origin, f"source offsets {starts[0]} to {origin.source} were not compared: {why}")
     if origin is not None:
         return RangeStart(origin)
     if starts == (0, 0):
         return RangeStart(PositionPair(0, 0))
-    return UnknownStart(f"{_UNKNOWN}: the segments topic on the target tells nothing of it")
+    return UnknownStart(f"{_UNKNOWN}: the segments topic on the target has nothing about it")
 
 
 def _origin(record: PartitionRecord | None) -> PositionPair | None:

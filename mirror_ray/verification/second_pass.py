@@ -265,7 +265,7 @@ def _checked(
         notes += (f"{found.removed} source offsets were removed from a log before they were compared",)
     reason = found.reason
     if found.gave_up and all(difference.gap is not None for difference in differences):
-        reason = "so much differs that the rest was not looked at: compare less at once, with --since"
+        reason = "so much differs that the rest was not compared: compare less at once, with --since"
     return CheckedRecords(
         ranges=len(job.ranges),
         ranges_checked=len(job.chosen),

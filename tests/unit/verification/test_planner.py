@@ -163,7 +163,7 @@ def test_what_was_copied_behind_the_map(monkeypatch: pytest.MonkeyPatch) -> None
     record, segments = _record(source_offset=5000, target_offset=5000), (Segment(0, 0, 1000, 0),)
     logs = (0, 5000, 5000), (0, 5000, 5000)
     job = _plan(monkeypatch, *logs, record=record, segments=segments, wanted=VerifyRequest(since_ms=3000))
-    assert "tells of source offsets up to 1000" in str(job.reason)
+    assert "covers source offsets up to 1000" in str(job.reason)
     at_head = _plan(monkeypatch, *logs, record=record, segments=segments, wanted=VerifyRequest(since_ms=1000))
     assert at_head.chosen_ranges == [ComparedRange(1000, 5000, 1000, 5000)]
 

@@ -71,7 +71,7 @@ def test_what_the_map_does_not_tell_of_yet_is_not_passed_over(starts: tuple[int,
     """A system's pair, and the state's, may be ahead of the segments topic."""
     found = _find(starts, PositionPair(5000, 5000), Segment(0, 0, 1000, 0))
     assert isinstance(found, UnknownStart)
-    assert "tells of source offsets up to 1000" in found.why
+    assert "covers source offsets up to 1000" in found.why
 
 
 def test_at_the_head_of_the_map_the_pair_is_known() -> None:
