@@ -1,4 +1,5 @@
 """The data path: fetch -> select -> rewrite -> produce -> acknowledge.
 
-``session``, ``select`` and ``partition`` decide and are pure; the others are their asyncio shell.
+``partition`` and its states, position, realignment and pipeline decide without I/O; ``flow``, ``fetcher`` and
+``sender`` are the asyncio code around them.
 """

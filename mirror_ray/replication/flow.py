@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.errors import error_info
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease_terms import LeaseTerms
-from mirror_ray.model.names import NO_TOPIC_ID, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.broker_loops import BrokerLoops
@@ -25,6 +24,7 @@ from mirror_ray.replication.faults import ReplicationFault, recreated
 from mirror_ray.replication.flow_parts import (
     new_fetcher,
     new_offset_map_publisher,
+    new_partition,
     new_sender,
     new_statistics_publisher,
 )
@@ -37,10 +37,9 @@ from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import TRANSIENT
 from mirror_ray.replication.state_topic_reader import StateReader
-from mirror_ray.replication.statistics import StatisticsTally
-from mirror_ray.replication.statistics_publisher import now_ms
 from mirror_ray.replication.supervision import supervise
 from mirror_ray.replication.throttle import FetchThrottle
+from mirror_ray.replication.topic_checks import recreated_id, topic_error
 from mirror_ray.state.schema import state_topic
 
 _RETRY_S = 0.5
@@ -123,18 +122,8 @@ class FlowReplication:
         """
         if not self._lease.assign(assignment):
             return False
-        tally = None
-        if self._statistics is not None:
-            tally = StatisticsTally(self._settings.statistics.interval_ms, now_ms, shared=assignment.shared)
-        copy = PartitionReplication(
-            assignment,
-            self.budget,
-            buffer_limit_bytes=2 * self._settings.fetch.max_partition_bytes,
-            read_committed=self._settings.fetch.isolation_level == "read_committed",
-            tally=tally,
-            latencies=self._latencies,
-            transforms=self._transforms.of(assignment),
-        )
+        transforms = self._transforms.of(assignment)
+        copy = new_partition(self._settings, assignment, self.budget, self._latencies, transforms)
         if assignment.partition.topic not in self._source.metadata.topics:
             self._life.stale_source = True
         if assignment.target.topic not in self._target.metadata.topics:
@@ -200,8 +189,6 @@ class FlowReplication:
             self._transforms.changed(copy)
         self._on_changed(copy)
 
-    # ---- called by the reader of the state topic
-
     def _outdated(self, source: TopicPartition, why: str) -> None:
         copy = self._life.copies.get(FlowPartition(self._settings.name, source.topic, source.partition))
         if copy is not None:
@@ -218,14 +205,7 @@ class FlowReplication:
             self._on_event("error", f"flow {self._settings.name}: {problem}")
         elif problem is None and before is not None:
             self._on_event("info", f"flow {self._settings.name}: the state topic can be read again: copying goes on")
-        for copy in self.copies:
-            if (copy.state.sends and problem is not None) or (before is not None and copy.reason == before):
-                copy.reason = problem
-                self._on_changed(copy)
-        if problem is None:
-            self._loops.wake_senders()
-
-    # ---- the loop that finds fetchers and senders
+        self._life.lease_changed(before, problem)
 
     async def _run(self) -> None:
         await supervise(
@@ -296,7 +276,7 @@ class FlowReplication:
         present: list[PartitionReplication] = []
         for copy in copies:
             assignment = copy.assignment
-            found = _recreated_id(self._target, assignment.target, assignment.target_topic_id)
+            found = recreated_id(self._target, assignment.target, assignment.target_topic_id)
             if found is None:
                 present.append(copy)
             else:
@@ -359,24 +339,11 @@ class FlowReplication:
     def _source_exists(self, copy: PartitionReplication) -> bool:
         """Whether the source topic is the assigned one, as far as metadata shows; stops the partition if not."""
         source, assigned = copy.source, copy.assignment.source_topic_id
-        found = _recreated_id(self._source, source, assigned)
-        error = _topic_error(self._source, source)
+        found = recreated_id(self._source, source, assigned)
+        error = topic_error(self._source, source)
         if found is not None:
             self._life.failed(copy, ReplicationFault(recreated("source", source.topic, found, assigned)))
         elif error is not None and (error not in TRANSIENT or self._life.retries[copy].moves_for_long):
             hint = "; was it deleted?" if error in MISSING else ""
             self._life.failed(copy, MirrorError(f"source topic {source.topic} can't be read: {error}{hint}"))
         return copy in self._life.unplaced
-
-
-def _topic_error(cluster: ClusterConnections, partition: TopicPartition) -> str | None:
-    topic = cluster.metadata.topics.get(partition.topic)
-    return error_info(topic.error_code).name if topic is not None and topic.error_code else None
-
-
-def _recreated_id(cluster: ClusterConnections, partition: TopicPartition, assigned: TopicId) -> TopicId | None:
-    """Return the id of the topic of that name, where it is not the one that was assigned."""
-    topic = cluster.metadata.topics.get(partition.topic)
-    if topic is None or NO_TOPIC_ID in {topic.topic_id, assigned} or topic.topic_id == assigned:
-        return None
-    return topic.topic_id

@@ -1,4 +1,4 @@
-"""Makes the fetchers, senders and publishers of a flow from its settings."""
+"""Makes the partitions, fetchers, senders and publishers of a flow from its settings."""
 
 from __future__ import annotations
 
@@ -8,16 +8,42 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, InternalTopicWriter
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
+from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.policy import load_policy
 from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.offset_map_publisher import OffsetMapPublisher
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_events import PartitionEvents
+from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Lease, Sender
-from mirror_ray.replication.statistics_publisher import StatisticsPublisher
+from mirror_ray.replication.statistics import StatisticsTally
+from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
 from mirror_ray.replication.throttle import FetchThrottle
+
+
+def new_partition(
+    settings: FlowSettings,
+    assignment: Assignment,
+    budget: BufferBudget,
+    latencies: LatencyCounter,
+    transforms: PartitionTransforms | None,
+) -> PartitionReplication:
+    """Replicate one partition, with statistics if they are wanted."""
+    tally = None
+    if settings.statistics.emit_enabled:
+        tally = StatisticsTally(settings.statistics.interval_ms, now_ms, shared=assignment.shared)
+    return PartitionReplication(
+        assignment,
+        budget,
+        buffer_limit_bytes=2 * settings.fetch.max_partition_bytes,
+        read_committed=settings.fetch.isolation_level == "read_committed",
+        tally=tally,
+        latencies=latencies,
+        transforms=transforms,
+    )
 
 
 def new_fetcher(

@@ -231,6 +231,15 @@ class Lifecycle:
             if copy.state.shown == "establishing":
                 self.waiting(copy, reason)
 
+    def lease_changed(self, before: str | None, problem: str | None) -> None:
+        """Show why nothing may be sent, or have everything sent again; ``before`` was shown until now."""
+        for copy in self.copies.values():
+            if (copy.state.sends and problem is not None) or (before is not None and copy.reason == before):
+                copy.reason = problem
+                self._on_changed(copy)
+        if problem is None:
+            self._loops.wake_senders()
+
     def _went_back(self, copy: PartitionReplication) -> None:
         self._loops.room_made()
         self._on_changed(copy)
