@@ -1,4 +1,4 @@
-"""Which Produce requests wait for all in-sync replicas, and which for the leader alone. Pure.
+"""Which Produce requests wait for all in-sync replicas, and which for the leader alone.
 
 A broker handles a connection's requests one after another, and one with ``acks=all`` ends only after a round of the
 in-sync replicas, however many requests wait behind it. So batches of a partition go out in groups: ``acks=1`` for all

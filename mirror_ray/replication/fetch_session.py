@@ -1,4 +1,4 @@
-"""A fetch session (KIP-227) from the client's side: only what changed is sent. Pure."""
+"""A fetch session (KIP-227) from the client's side: only what changed is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Position = TypeVar("Position")
 
 
 class FetchSession(Generic[Key, Position]):
-    """Knows what the broker knows, and turns wishes into the next request's differences.
+    """Knows what the broker knows, and what the next request has to change.
 
     A request's epoch is 0 to begin a session (every wanted partition is sent), then 1, 2, ... for differences. A broker
     without room for sessions answers session id 0: then every request stays a full one.

@@ -1,4 +1,4 @@
-"""How much to ask a source broker for at a time. Pure.
+"""How much to ask a source broker for at a time.
 
 The requests of a fetch session follow each other, so that a round trip brings one answer: 4 MiB per 100 ms are 40 MB/s,
 however fast the link. An answer as large as what the link carries meanwhile fills it; on a short round trip, or a thin

@@ -1,4 +1,4 @@
-"""A replicator's right to write: the grants that the flow's state topic has shown, and until when that holds. Pure.
+"""A replicator's right to write: the grants that the flow's state topic has shown, and until when they hold.
 
 The coordinator writes the epoch of every assignment into the state topic before it hands it out. So a read of that
 topic which began at some moment and showed no higher epoch proves that until then nobody else had the partition; a
@@ -18,7 +18,7 @@ _NEVER = float("-inf")
 
 
 class Tenure(NamedTuple):
-    """Who may write a partition: an epoch, and the coordinator that raised it to that (empty: not told)."""
+    """Who may write a partition: an epoch, and the coordinator that raised it to that (empty: unknown)."""
 
     epoch: int
     owner: str | None = ""
@@ -111,7 +111,7 @@ class LeaseTable:
         lost = [partition for partition, since_s in self._uncovered.items() if since_s <= began_s]
         for partition in lost:
             self.drop(partition)
-        return [GivenUpLease(each, "the state topic does not hold its grant any more") for each in lost]
+        return [GivenUpLease(partition, "the state topic does not hold its grant any more") for partition in lost]
 
     def begin_anew(self, now_s: float) -> None:
         """The topic was created anew, or has lost its end: what it has shown is void, and it is read from its start."""

@@ -1,4 +1,4 @@
-"""What a copy's acknowledgements say of offsets, until it is told. Pure."""
+"""The segments of what a partition has acknowledged, until they are published."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 
-#: Segments of a block; a full one is told once more and never again.
+#: Segments of a block; a full one is published once more and never again.
 BLOCK_SEGMENTS = 32
-#: Full blocks that wait to be told. Beyond, the oldest is given up: its offsets are found by reading the source.
+#: Full blocks that wait to be published. Beyond, the oldest is given up: its offsets are found by reading the source.
 _WAITING_BLOCKS = 512
 
 
@@ -40,39 +40,39 @@ class _Growing:
 class SegmentLog:
     """The segments of one assignment, as blocks."""
 
-    __slots__ = ("_assignment", "_full", "_open", "_told", "_untold")
+    __slots__ = ("_assignment", "_full", "_open", "_published_to", "_unpublished")
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self._full: deque[list[_Growing]] = deque(maxlen=_WAITING_BLOCKS)
         self._open: list[_Growing] = []
-        #: Whether there is anything that no block said; and the source position that was told last.
-        self._untold = False
-        self._told = -1
+        #: Whether there is anything that no block has; and the source position that was published last.
+        self._unpublished = False
+        self._published_to = -1
 
     def begin(self, pair: OffsetPair) -> None:
-        """Copying goes on from there, whatever was said before."""
+        """Go on from ``pair``, whatever was published before."""
         self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)
 
     def add(self, runs: Iterable[tuple[int, int]], target_offset: int, sequence: int) -> None:
-        """A batch was acknowledged at ``target_offset``: runs of (source offset, records), in order."""
+        """Add a batch that was acknowledged at ``target_offset``: runs of (source offset, records), in order."""
         for source, count in runs:
             self._put(source, target_offset, count, sequence)
             target_offset += count
             sequence = (sequence + count) % SEQUENCE_MODULUS
 
     def take(self, source_next: int) -> list[SegmentBlock]:
-        """What is to be told now that ``source_next`` has been reached: nothing, where that is known."""
-        if not self._open or (not self._untold and self._told == source_next):
+        """Return the blocks to publish at position ``source_next``; none if everything was published."""
+        if not self._open or (not self._unpublished and self._published_to == source_next):
             return []
         blocks = [self._block(segments, _end(segments[-1])) for segments in self._full]
         blocks.append(self._block(self._open, max(source_next, _end(self._open[-1]))))
         self._full.clear()
-        self._untold, self._told = False, source_next
+        self._unpublished, self._published_to = False, source_next
         return blocks
 
     def _put(self, source: int, target: int, length: int, number: int) -> None:
-        self._untold = True
+        self._unpublished = True
         if self._open and self._open[-1].is_followed_by(source, target, number):
             self._open[-1].length += length
             return
@@ -82,16 +82,16 @@ class SegmentLog:
         self._open.append(_Growing(source, target, length, number))
 
     def _block(self, segments: list[_Growing], source_next: int) -> SegmentBlock:
-        each = self._assignment
+        assignment = self._assignment
         return SegmentBlock(
-            source=each.partition.source,
-            source_topic_id=each.source_topic_id,
-            target_topic_id=each.target_topic_id,
-            epoch=each.epoch,
-            segments=tuple(each.segment() for each in segments),
+            source=assignment.partition.source,
+            source_topic_id=assignment.source_topic_id,
+            target_topic_id=assignment.target_topic_id,
+            epoch=assignment.epoch,
+            segments=tuple(segment.segment() for segment in segments),
             source_next=source_next,
-            transforms=each.transforms,
-            transforms_since=each.transforms_since,
+            transforms=assignment.transforms,
+            transforms_since=assignment.transforms_since,
         )
 
 

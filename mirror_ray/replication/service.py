@@ -1,4 +1,4 @@
-"""The replicator actor: a thin shell around ``CopyEngine``. Records never leave its process but to Kafka."""
+"""The replicator actor around ``ReplicationEngine``. Records leave its process to Kafka alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ReplicatorService:
         self._starting = asyncio.Lock()
         self._configuring = asyncio.Lock()
         self._epochs: dict[FlowPartition, int] = {}
-        self._unheard = UnreportedEvents()
+        self._unreported = UnreportedEvents()
 
     def __repr__(self) -> str:
         """Its id, for Ray's log lines; never the settings."""
@@ -84,15 +84,15 @@ class ReplicatorService:
     ) -> ReplicatorReport:
         """Take assignments and limits, and report; an assignment that was heard before changes nothing.
 
-        ``events_heard``: as the last report that was heard had it in ``events_end``; later events are told again.
+        ``events_heard``: ``events_end`` of the last report that arrived; later events are reported again.
         """
         engine = await self._started()
         engine.allow(allowances)
-        fresh = [each for each in assignments if each.epoch > self._epochs.get(each.partition, 0)]
+        fresh = [given for given in assignments if given.epoch > self._epochs.get(given.partition, 0)]
         if fresh:
             engine.assign(fresh)
-            self._epochs |= {each.partition: each.epoch for each in fresh}
-        return self._unheard.into(engine.report(full), events_heard)
+            self._epochs |= {given.partition: given.epoch for given in fresh}
+        return self._unreported.into(engine.report(full), events_heard)
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> tuple[PartitionReport, ...]:
         """Drain and let go; what is not held is left out."""

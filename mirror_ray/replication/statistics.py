@@ -1,4 +1,4 @@
-"""What a copy's acknowledgements add up to, interval by interval. Pure.
+"""What a partition has acknowledged, added up interval by interval.
 
 Everything here runs once per batch at most. An interval ends at the next multiple of its length, and at each full
 minute (each full hour, where it is longer than a minute), so that minutes and hours are sums of whole intervals.
@@ -29,7 +29,7 @@ _CLOSED: Final = 256
 
 
 def boundaries_ms(now_ms: int, interval_ms: int) -> tuple[int, int]:
-    """Begin and end of the interval that holds ``now_ms``."""
+    """Return begin and end of the interval that holds ``now_ms``."""
     whole_ms = _MINUTE_MS if interval_ms <= _MINUTE_MS else _HOUR_MS
     begin = max(now_ms // interval_ms * interval_ms, now_ms // whole_ms * whole_ms)
     end = min((now_ms // interval_ms + 1) * interval_ms, (now_ms // whole_ms + 1) * whole_ms)
@@ -107,10 +107,8 @@ class StatisticsTally:
         self._wire_bytes = self._unpacked_bytes = 0
         self._open = StatisticsInterval(0, 0, -1, -1)
 
-    # ---- what happens to the copy
-
     def begin(self, pair: OffsetPair, *, restarted: bool) -> None:
-        """The copy goes on from ``pair``; ``restarted``: after something went wrong."""
+        """Go on from ``pair``; ``restarted``: after something went wrong."""
         now_ms = self._now_ms()
         if not self._begun:
             self._source, self._target = pair.source_offset, pair.target_offset
@@ -124,7 +122,7 @@ class StatisticsTally:
         interval.restarts += restarted
 
     def acknowledged(self, batches: Iterable[OutgoingBatch]) -> None:
-        """The target has these, in order."""
+        """Count batches that the target has, in order."""
         now_ms = self._now_ms()
         interval = self._turned(now_ms)
         for done in batches:
@@ -147,11 +145,11 @@ class StatisticsTally:
             self._last_timestamp_ms = max(self._last_timestamp_ms, newest_ms)
 
     def passed(self, source_offset: int) -> None:
-        """The position moved over source offsets without a record to copy."""
+        """Move over source offsets without a record to copy."""
         self._source = source_offset
 
     def saw(self, source_end: int) -> None:
-        """The source ends there."""
+        """Note where the source ends."""
         self._source_end = source_end
         self._lags(self._open)
 
@@ -171,8 +169,6 @@ class StatisticsTally:
         except CorruptBatchError:
             return 0
 
-    # ---- what is told of it
-
     @property
     def compression(self) -> float | None:
         """Bytes before compression for each byte on the wire, of the samples since the assignment; None: no sample."""
@@ -182,7 +178,7 @@ class StatisticsTally:
         """The intervals that are over and in which something happened, or that are the first to know the lag.
 
         ``ended``: also the one that is open, for nothing more is expected. What is acknowledged all the same is in the
-        next ones, of which only those are told in which the copy moved.
+        next ones, of which only those are returned in which the position moved.
         """
         if self._begun:
             now_ms = self._now_ms()
@@ -207,7 +203,7 @@ class StatisticsTally:
         return self._open
 
     def _jumped(self, now_ms: int, source: int, target: int) -> StatisticsInterval:
-        """The target holds more than was counted: it must show between two intervals."""
+        """Begin an interval, for the target holds more than was counted: the gap must show between two intervals."""
         end_ms = self._open.to_ms
         self._close(self._open, now_ms)
         self._source, self._target = source, target
@@ -242,7 +238,7 @@ class StatisticsTally:
 
 
 def statistics_of(assignment: Assignment, replicator: str, interval: StatisticsInterval) -> PartitionStatistics:
-    """An interval that is over, as it is told."""
+    """Make the record of an interval that is over."""
     return PartitionStatistics(
         flow=str(assignment.partition.flow),
         topic=assignment.partition.topic,

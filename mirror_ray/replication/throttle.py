@@ -1,4 +1,4 @@
-"""When a flow may read on, and how much, so that its limits hold. Pure: the time is passed in.
+"""When a flow may read on, and how much, so that its limits hold; the time is passed in.
 
 Buckets of bytes that fill steadily. Reading may begin while there is something in one, and what came is taken out
 afterwards, also beyond its bottom: an answer that is too large is waited for later, so that the mean holds.
@@ -18,7 +18,7 @@ _ANSWER_S: Final = 0.1
 _SMALLEST_ANSWER: Final = 16 << 10
 #: What those that don't come first get in any case, of all.
 _LEFT_FOR_LATER: Final = 0.1
-#: Nobody is told to wait for less: a timer of its own for it is not worth it.
+#: Shorter waits are not worth a timer.
 _SHORTEST_WAIT_S: Final = 0.002
 #: A bucket that stays so full is not asked for enough by those that come first.
 _LEFT_BY_OTHERS: Final = 0.5

@@ -139,5 +139,5 @@ MUTANTS = (
     _log("runs of a batch are at one target offset", "            target_offset += count\n", ""),
     _log("runs of a batch have one number", "            sequence = (sequence + count) % SEQUENCE_MODULUS\n", ""),
     _log("full blocks are not told", "for segments in self._full]", "for segments in ()]"),
-    _log("a block's epoch is lost", "epoch=each.epoch,", "epoch=0,"),
+    _log("a block's epoch is lost", "epoch=assignment.epoch,", "epoch=0,"),
 )

@@ -7,7 +7,7 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.replication.offset_syncs import offset_syncs
 
 
-def _told(*segments: Segment, told_to: int = 0) -> list[tuple[int, int]]:
+def _syncs(*segments: Segment, synced_to: int = 0) -> list[tuple[int, int]]:
     block = SegmentBlock(
         source=TopicPartition("t", 0),
         source_topic_id=TopicId("s"),
@@ -16,25 +16,25 @@ def _told(*segments: Segment, told_to: int = 0) -> list[tuple[int, int]]:
         segments=segments,
         source_next=10**6,
     )
-    return [(pair.upstream_offset, pair.downstream_offset) for pair in offset_syncs(block, told_to)]
+    return [(pair.upstream_offset, pair.downstream_offset) for pair in offset_syncs(block, synced_to)]
 
 
 def test_where_runs_begin_and_the_newest_record() -> None:
     """The pair that copying began at is no record."""
-    assert _told(Segment(0, 0, 0, 0)) == []
-    assert _told(Segment(100, 0, 1, 0)) == [(100, 0)]
-    assert _told(Segment(100, 0, 5, 0), Segment(107, 5, 2, 5)) == [(100, 0), (107, 5), (108, 6)]
+    assert _syncs(Segment(0, 0, 0, 0)) == []
+    assert _syncs(Segment(100, 0, 1, 0)) == [(100, 0)]
+    assert _syncs(Segment(100, 0, 5, 0), Segment(107, 5, 2, 5)) == [(100, 0), (107, 5), (108, 6)]
 
 
 def test_nothing_is_told_twice() -> None:
     """A run that grew gives its newest record alone."""
-    assert _told(Segment(100, 0, 5, 0), told_to=105) == []
-    assert _told(Segment(100, 0, 8, 0), told_to=105) == [(107, 7)]
-    assert _told(Segment(100, 0, 5, 0), Segment(107, 5, 1, 5), told_to=105) == [(107, 5)]
+    assert _syncs(Segment(100, 0, 5, 0), synced_to=105) == []
+    assert _syncs(Segment(100, 0, 8, 0), synced_to=105) == [(107, 7)]
+    assert _syncs(Segment(100, 0, 5, 0), Segment(107, 5, 1, 5), synced_to=105) == [(107, 5)]
 
 
 def test_a_hole_behind_every_record_does_not_flood_the_topic() -> None:
     """The newest pairs are told: of the others a compacted topic keeps nothing."""
-    told = _told(*(Segment(2 * each, each, 1, each) for each in range(256)))
+    told = _syncs(*(Segment(2 * each, each, 1, each) for each in range(256)))
     assert len(told) == 100
     assert told[-1] == (510, 255)
