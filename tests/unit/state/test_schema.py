@@ -226,7 +226,7 @@ def test_documents_to_the_letter(
 
 
 def test_every_kind_is_decoded() -> None:
-    """Into the field that has it."""
+    """Into the field that has it, and removed from there."""
     written = {
         name: document for *_, documents in DOCUMENTS for name, document in documents.items() if document is not None
     }
@@ -243,6 +243,9 @@ def test_every_kind_is_decoded() -> None:
         handed_back_ms=7,
         acls={schema.acl_id(SOME_ACL): SOME_ACL},
     )
+    for kind, key, *_ in DOCUMENTS:
+        memory.put(kind, key, None)
+    assert memory == FlowStateRecords()
 
 
 def test_grants_of_older_versions_are_read() -> None:
