@@ -10,6 +10,7 @@ _follower = mutants_of(
 )
 _internal = mutants_of("kafka/internal_topic_reader", "kafka/internal_topic_reader", "kafka/log_follower")
 _connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
+_pipeline = mutants_of("kafka/request_pipeline", "kafka/connection", "kafka/connection_answers")
 _stall = mutants_of("kafka/stall_watch", "kafka/stall_watch")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
@@ -137,17 +138,17 @@ MUTANTS = (
     ),
     _connection("requests may wait in the process", "elif self._writable is not None:", "elif False:"),
     _connection("requests may wait beneath TLS", "elif self._raw_transport.get_write_buffer_size():", "elif False:"),
-    _connection(
+    _pipeline(
         "an answer that was not due is taken",
         "if not self._outstanding or self._outstanding[0].correlation_id != correlation_id:",
         "if not self._outstanding:",
     ),
-    _connection(
+    _pipeline(
         "what waits in the kernel is sent after the end",
         "self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)",
         "pass",
     ),
-    _connection(
+    _pipeline(
         "requests that a re-authentication deferred are never answered",
         "        answers += [request.answer for request in self._deferred or ()]\n",
         "",
@@ -164,7 +165,7 @@ MUTANTS = (
     ),
     _stall("a peer that takes bytes hangs", "if patience_s < self._request_timeout_s and", "if False and"),
     _stall("an announced silence is a stall", "self._last_byte_at, self._silent_until)", "self._last_byte_at)"),
-    _connection(
+    _pipeline(
         "much may wait in the process",
         "set_write_buffer_limits(high=0 if self._plain else 1)",
         "set_write_buffer_limits()",
