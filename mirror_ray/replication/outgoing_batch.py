@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import RecordTooLargeError
@@ -15,7 +15,8 @@ from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 
-_RELEASED = memoryview(b"")
+#: In place of a batch whose bytes are not needed any more.
+_RELEASED = RecordBatch(memoryview(b""), -1, 0, -1, 2, 0, 0, -1, -1, -1, -1, -1, -1, 0)
 
 
 @dataclass(slots=True)
@@ -40,29 +41,27 @@ class OutgoingBatch:
     #: Bytes that it would have without compression, where that is known.
     uncompressed_bytes: int = 0
 
-    @property
-    def count(self) -> int:
-        """Number of records, and of offsets that it takes on the target."""
-        return self.batch.count
+    #: What is needed of it after ``release``.
+    count: int = field(init=False)
+    size_bytes: int = field(init=False)
+    max_timestamp: int = field(init=False)
+    #: The codec's number.
+    codec: int = field(init=False)
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes on the wire, also after ``release``."""
-        return self.batch.length + LOG_OVERHEAD_BYTES
-
-    @property
-    def codec(self) -> int:
-        """The codec's number."""
-        return self.batch.attributes & CODEC_MASK
+    def __post_init__(self) -> None:
+        batch = self.batch
+        self.count, self.max_timestamp = batch.count, batch.max_timestamp
+        self.size_bytes = batch.length + LOG_OVERHEAD_BYTES
+        self.codec = batch.attributes & CODEC_MASK
 
     @property
     def next_sequence(self) -> int:
         """Sequence of the batch behind it."""
-        return (self.sequence + self.batch.count) % SEQUENCE_MODULUS
+        return (self.sequence + self.count) % SEQUENCE_MODULUS
 
     def release(self) -> None:
         """Let go of its bytes."""
-        self.batch = self.batch._replace(view=_RELEASED)
+        self.batch = _RELEASED
 
 
 def outgoing_batches(

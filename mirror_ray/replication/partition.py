@@ -126,7 +126,7 @@ class PartitionReplication(PartitionSource):
         for outgoing in committed:
             self.progress.add(outgoing)
             if self.latencies is not None:
-                self.latencies.acknowledged(outgoing.batch.max_timestamp, outgoing.count)
+                self.latencies.acknowledged(outgoing.max_timestamp, outgoing.count)
             self.segments.add(outgoing.runs, outgoing.target_offset, outgoing.sequence)
         self.position.committed(committed[-1])
         # Without a producer id nothing keeps a batch from being appended behind one that failed.

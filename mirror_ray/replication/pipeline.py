@@ -44,7 +44,7 @@ class CopyProgress:
         """Count a committed batch."""
         self.records += batch.count
         self.bytes += batch.size_bytes
-        self.last_timestamp_ms = max(self.last_timestamp_ms, batch.batch.max_timestamp)
+        self.last_timestamp_ms = max(self.last_timestamp_ms, batch.max_timestamp)
 
 
 class Pipeline:

@@ -138,7 +138,7 @@ class StatisticsTally:
                 self._wire_bytes += size
                 self._unpacked_bytes += done.uncompressed_bytes
             interval.codec = done.codec
-            newest_ms, histogram = done.batch.max_timestamp, interval.latency_ms
+            newest_ms, histogram = done.max_timestamp, interval.latency_ms
             bucket = latency_bucket(now_ms - newest_ms)
             histogram[bucket] = histogram.get(bucket, 0) + count
             self._source, self._target = done.source_next, target + count
