@@ -36,7 +36,7 @@ class RayCoordinatorLink:
         self._connected = connected
 
     async def ask(self, method: str, *args: object, timeout_s: float) -> Any:
-        """See ``CoordinatorLink``."""
+        """Call a method of the coordinator; wait for one that restarts."""
         from ray.exceptions import RayActorError, RayTaskError
 
         until_s = time.monotonic() + timeout_s
@@ -63,7 +63,7 @@ class RayCoordinatorLink:
         return self._coordinator
 
     def end(self) -> None:
-        """See ``CoordinatorLink``. The coordinator first: it would replace the others."""
+        """End every actor, the coordinator first: it would replace the others."""
         import ray
 
         if self._coordinator is not None:
@@ -79,7 +79,7 @@ class RayCoordinatorLink:
             own_ray.stop(self._own)
 
     def close(self) -> None:
-        """See ``CoordinatorLink``. A connection that somebody else has made stays."""
+        """Disconnect from Ray, unless somebody else has made the connection."""
         if self._connected:
             disconnect()
 

@@ -74,13 +74,13 @@ class KafkaFlowClusters:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"flow {name}")
 
     def configure(self, flow: FlowSettings) -> None:
-        """See ``FlowPort``."""
+        """Use these settings of the flow from now on."""
         self._flow = flow
         self._rules = replication_rules(flow)
         self._configs = config_filter(flow)
 
     async def open(self) -> Mapping[str, Document]:
-        """See ``FlowPort``. The raw connections come up meanwhile, and the flow's other topics are created."""
+        """Read the flow's state, and become its only writer; meanwhile the raw connections come up."""
         documents, _ = await asyncio.gather(self._in_thread(self._store.open), self._prepare())
         return documents
 
@@ -100,7 +100,7 @@ class KafkaFlowClusters:
                 _log.warning("flow %s: %s", self._flow.name, error)
 
     async def observe(self) -> tuple[ClusterTopics, ClusterTopics]:
-        """See ``FlowPort``."""
+        """Read the topics of both clusters."""
         source, target = await self._refresh()
         return _cluster(source), _cluster(target)
 
@@ -108,7 +108,7 @@ class KafkaFlowClusters:
         return await asyncio.gather(self._source.refresh(None), self._target.refresh(None))
 
     def select(self, source: ClusterTopics) -> Mapping[str, str]:
-        """See ``FlowPort``. MM2's rule; of a backfill its one topic."""
+        """Map the source topics that are copied to their remote topics, by MM2's rule; of a backfill its one topic."""
         own = self._flow.backfill
         if own is not None:
             return {own.topic: own.into} if own.topic in source.topics else {}
@@ -121,7 +121,7 @@ class KafkaFlowClusters:
     async def ensure_remote(
         self, wanted: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
     ) -> tuple[Mapping[str, str], ClusterTopics]:
-        """See ``FlowPort``. MM2's rules for partitions and configs."""
+        """Create remote topics that are missing, and partitions, by MM2's rules for partitions and configs."""
         new = [topic for topic, remote in wanted.items() if remote not in target.topics]
         configs = await self._in_thread(lambda: self._source_admin.try_describe_topic_configs(new)) if new else {}
         plans = merge_plans(
@@ -164,12 +164,12 @@ class KafkaFlowClusters:
         return outcomes | self._target_admin.create_partitions(totals)
 
     async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
-        """See ``FlowPort``. Where configs may not be read, Kafka's defaults."""
+        """Read what the remote topics take; where configs may not be read, Kafka's defaults."""
         configs = await self._in_thread(lambda: self._target_admin.try_describe_topic_configs(remote))
         return {topic: _limits(answer) for topic, answer in configs.items()}
 
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetLogBounds]:
-        """See ``FlowPort``. The leader's own end: what is not replicated yet counts too."""
+        """Read where the remote logs begin and end: the leader's own end counts what is not replicated yet, too."""
         starts, ends = await asyncio.gather(
             self._target.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
             self._target.log_ends(partitions),
@@ -187,13 +187,13 @@ class KafkaFlowClusters:
     async def source_offsets(
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
-        """See ``FlowPort``."""
+        """Look up where partitions begin that have no position."""
         asked = dict.fromkeys(partitions, LATEST if latest else EARLIEST)
         answers = await self._source.list_offsets(asked, self._flow.fetch.isolation_level)
         return {partition: answer.offset for partition, answer in answers.items() if answer.error_code == 0}
 
     async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """See ``FlowPort``."""
+        """Look up the first offsets at or after these times, in milliseconds."""
         answers = await self._source.list_offsets(times_ms, self._flow.fetch.isolation_level)
         found = {partition: answer.offset for partition, answer in answers.items() if answer.error_code == 0}
         late = [partition for partition, offset in found.items() if offset < 0]
@@ -201,12 +201,12 @@ class KafkaFlowClusters:
         return {partition: offset for partition, offset in found.items() if offset >= 0} | dict(ends)
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
-        """See ``FlowPort``."""
+        """Delete remote records before these offsets."""
         audit_log = self._audit_log_of(operator=operator)
         await self._in_thread(lambda: self._target_admin.delete_records(before, audit_log))
 
     async def new_producer(self) -> tuple[int, int]:
-        """See ``FlowPort``."""
+        """Get a producer id and its epoch."""
         try:
             return await self._target.init_producer_id(lowest_version=_FORGIVING_VERSION)
         except KafkaProtocolError as error:
@@ -214,16 +214,16 @@ class KafkaFlowClusters:
             raise KafkaProtocolError(error.code, error.name, f"{error.what}: {why}") from error
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
-        """See ``FlowPort``."""
+        """Write documents of the state, None to delete, in one transaction."""
         return await self._in_thread(lambda: self._store.write(documents))
 
     async def forget(self, backfill: str) -> None:
-        """See ``FlowPort``."""
+        """Delete a backfill's state topic."""
         topic = state_topic(self._flow.name.source, backfill)
         await self._in_thread(lambda: self._target_admin.delete_topic(topic))
 
     async def close(self) -> None:
-        """See ``FlowPort``."""
+        """Close every connection."""
         await asyncio.gather(self._source.close(), self._target.close())
         await self._in_thread(self._store.close)
         await self._in_thread(self._source_admin.close)

@@ -1,4 +1,4 @@
-"""A range of a topic that is copied beside the live copy: what it is, and whether it may be. Pure."""
+"""A range of a topic that is copied beside the live copy: what it is, and whether it may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a lease is divided: between sending, the kernel that sends on after us, and what a takeover waits for. Pure."""
+"""How a lease is divided: between sending, the kernel that sends on after us, and what a takeover waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched by RE2: in time linear in the text, whatever the expression. Pure."""
+"""Regular expressions of users, matched by RE2: in time linear in the text, whatever the expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On which ways a record reaches a cluster, where flows keep names and pass on what they got. Pure."""
+"""On which ways a record reaches a cluster, where flows keep names and pass on what they got."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a partition without any progress begins: earliest, latest, a point in time, or offsets. Pure."""
+"""Where a partition without any progress begins: earliest, latest, a point in time, or offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has started a system, and whether it ends with that process. Pure."""
+"""Who has started a system, and whether it ends with that process."""
 
 from __future__ import annotations
 

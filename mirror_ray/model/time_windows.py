@@ -1,4 +1,4 @@
-"""Times of the week: ``mon-fri 22:00-06:00``, ``sat+sun 00:00-24:00``, ``04:00-05:30`` (of every day). Pure."""
+"""Times of the week: ``mon-fri 22:00-06:00``, ``sat+sun 00:00-24:00``, ``04:00-05:30`` (of every day)."""
 
 from __future__ import annotations
 

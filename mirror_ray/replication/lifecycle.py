@@ -76,7 +76,7 @@ class Lifecycle:
     # ---- events of fetchers and senders
 
     def fetched(self, copy: PartitionReplication) -> None:
-        """See ``PartitionEvents``."""
+        """Send what can be sent, and count the fetch as a success."""
         self._carry_out(copy)
         if copy.reason is None and self._loops.fetches(copy):
             self.retries[copy].moves = 0
@@ -84,7 +84,7 @@ class Lifecycle:
         self._on_changed(copy)
 
     def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
-        """See ``PartitionEvents``."""
+        """Look up where to fetch from, or fetch from the named follower."""
         if broker_id < 0:
             self.stale_source = True
         if copy.state.fetches:
@@ -95,7 +95,7 @@ class Lifecycle:
         self._wake()
 
     def acknowledged(self, copy: PartitionReplication) -> None:
-        """See ``PartitionEvents``."""
+        """Send what comes next, and have the new position published."""
         retry = self.retries.get(copy)
         if retry is not None:
             retry.acknowledged()
@@ -106,7 +106,7 @@ class Lifecycle:
         self._on_changed(copy)
 
     def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
-        """See ``PartitionEvents``. Refusals behind the first one are its consequences."""
+        """Recover from a refused batch; refusals behind the first one are its consequences."""
         if self._loops.sends(copy):
             self._carry_out(copy)
             self.back_off(copy, error, message)
@@ -114,7 +114,7 @@ class Lifecycle:
             self._wake()
 
     def lost(self, copy: PartitionReplication) -> None:
-        """See ``PartitionEvents``."""
+        """Recover from a lost connection: the target's log end is read again."""
         if not copy.pipeline.in_flight and not self._loops.sends(copy):
             return
         copy.lost()
@@ -150,7 +150,7 @@ class Lifecycle:
         self._went_back(copy)
 
     def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
-        """See ``PartitionEvents``."""
+        """Go on behind the records that are in the dead letter topic now."""
         copy.dead_letters_written(letters)
         self._carry_out(copy)
 
@@ -161,11 +161,11 @@ class Lifecycle:
             self._on_changed(copy)
 
     def buffer_freed(self) -> None:
-        """See ``PartitionEvents``."""
+        """Let fetchers use the room that an answer has made."""
         self._loops.room_made()
 
     def target_throttled(self, wait_s: float) -> None:
-        """See ``PartitionEvents``."""
+        """Count the time that the target asks for."""
         self._throttle.throttled_by_target(wait_s, self._now_s())
 
     # ---- what the flow's loop found out

@@ -1,4 +1,4 @@
-"""A record that a transform failed on, as it is put into the dead letter topic. Pure.
+"""A record that a transform failed on, as it is put into the dead letter topic.
 
 The headers are those of Kafka Connect's dead letter queues (KIP-298), so that tools for these read them; values are
 texts. The record's own timestamp stands in a header of ours, for the topic's retention counts from when it failed.

@@ -7,7 +7,7 @@ Each flow that has it on puts one header on what it copies, ``mirror-ray-origin`
 the id of the cluster that the record was first written on, its topic, partition and offset there, how often it was
 copied, and the ids of the clusters between. A header whose topic is another one than that of the record came with a
 record that somebody wrote anew, from what they had read: such a record is new where it stands, and so is one that has
-come back to the cluster that it is from. Pure.
+come back to the cluster that it is from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transforms that are there already. Pure."""
+"""Transforms that are there already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record as a transform sees it, and the way there and back. Pure."""
+"""A record as a transform sees it, and the way there and back."""
 
 from __future__ import annotations
 

@@ -49,13 +49,13 @@ class ClientConnection(web.RequestHandler):
         self.ended: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See ``asyncio.Protocol``."""
+        """Keep the transport, to close the connection by."""
         super().connection_made(transport)
         if isinstance(transport, asyncio.WriteTransport):
             self._own = transport
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """See ``asyncio.Protocol``."""
+        """Note that the connection has ended."""
         super().connection_lost(exc)
         if not self.ended.done():
             self.ended.set_result(None)
@@ -72,7 +72,7 @@ class ClientConnection(web.RequestHandler):
         exc: BaseException | None = None,  # noqa: ARG002 - as RequestHandler has it
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """See ``RequestHandler``, which would log a traceback for whatever a stranger sends."""
+        """Refuse what can't be parsed, without the traceback that aiohttp would log for whatever a client sends."""
         self._malformed.count(self._address)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun already")
@@ -81,14 +81,14 @@ class ClientConnection(web.RequestHandler):
         return answer
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """See ``RequestHandler``. Counted, without a traceback: strangers may bring it about as often as they like."""
+        """Count the error, without a traceback: clients may cause it as often as they like."""
         self._malformed.count(self._address)
         _log.debug("a connection ended: %r", kw.get("exc_info") or args)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """See ``RequestHandler``. Whoever does not take the answer in time is left."""
+        """Write the answer, and close the connection of a client that does not take it in time."""
         try:
             async with asyncio.timeout(self._bounds.write_s):
                 return await super().finish_response(request, resp, start_time)
