@@ -67,7 +67,7 @@ _ALIGN_S = 5.0
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningFlow:
     controller: FlowController
     topics: TopicSync
     syncing: asyncio.Task[None]
@@ -102,7 +102,7 @@ class RunningFlows:
         self._wake = wake
         self._until_settled = until_settled
         self._writers = RemoteTopicWriters(wake)
-        self._running: dict[FlowName, _Running] = {}
+        self._running: dict[FlowName, _RunningFlow] = {}
 
     def __contains__(self, name: FlowName) -> bool:
         return name in self._running
@@ -159,7 +159,7 @@ class RunningFlows:
         topics, syncing = self._begin_topics(settings, flow, controller)
         tasks = [asyncio.create_task(loop) for loop in (controller.run(), controller.keep_flushing())]
         path = data_path(settings, flow.name)
-        self._running[flow.name] = _Running(controller, topics, syncing, flow, path, tasks)
+        self._running[flow.name] = _RunningFlow(controller, topics, syncing, flow, path, tasks)
         self._controllers[flow.name] = controller
         self._emit("info", str(flow.name), "flow started")
 

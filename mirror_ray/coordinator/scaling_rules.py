@@ -139,7 +139,7 @@ class ScalingDecision:
 
 
 @dataclass(slots=True)
-class _Run:
+class _ConsecutiveChecks:
     """Checks in a row that asked for the same."""
 
     asks: str
@@ -154,7 +154,7 @@ class ElasticScaler:
 
     terms: ElasticSettings
     _wanted: int = 0
-    _run: _Run | None = None
+    _run: _ConsecutiveChecks | None = None
     _checked_s: float = -math.inf
     #: The kind of advice that the last event was about.
     _reported: Kind = "enough"
@@ -187,7 +187,7 @@ class ElasticScaler:
         self._reported = advice.kind
         return ScalingDecision(replicators=load.wanted, why=advice.why, news=news)
 
-    def _continue(self, now_s: float, advice: ScalingAdvice) -> _Run:
+    def _continue(self, now_s: float, advice: ScalingAdvice) -> _ConsecutiveChecks:
         asks: str = advice.kind
         nearest = min
         if advice.replicators > self._wanted:
@@ -196,7 +196,7 @@ class ElasticScaler:
             asks, nearest = "in", max
         run = self._run
         if run is None or run.asks != asks:
-            run = self._run = _Run(asks, now_s, advice.replicators)
+            run = self._run = _ConsecutiveChecks(asks, now_s, advice.replicators)
         run.replicators = nearest(run.replicators, advice.replicators)
         return run
 

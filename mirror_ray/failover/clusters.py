@@ -26,7 +26,7 @@ from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
-from mirror_ray.offsets.translation import LogBounds
+from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.offsets.translator import log_bounds
 
 _log = logging.getLogger(__name__)
@@ -250,7 +250,7 @@ class FailoverClusters:
 
     async def logs(
         self, cluster: ClusterConnections, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, LogBounds]:
+    ) -> dict[TopicPartition, ReadableBounds]:
         """Where logs start and end; a partition that is missing is left out.
 
         Raises:

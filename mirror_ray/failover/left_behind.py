@@ -10,7 +10,7 @@ from mirror_ray.failover.plan import FailoverStep
 from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translation import LogBounds
+from mirror_ray.offsets.translation import ReadableBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def lost_if_gone(end: int, copied_to: int | None, committed: int) -> int:
     return max(0, end - max(committed, copied_to or 0))
 
 
-def reread_if_gone(translated: int | None, checkpoint: int | None, log: LogBounds) -> int:
+def reread_if_gone(translated: int | None, checkpoint: int | None, log: ReadableBounds) -> int:
     """Records that a group would read again if the source were lost now and its last checkpoint counted."""
     return 0 if translated is None else max(0, translated - max(checkpoint or 0, log.start))
 

@@ -15,7 +15,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.patterns import compile_patterns
-from mirror_ray.offsets.translation import LogBounds
+from mirror_ray.offsets.translation import ReadableBounds
 
 #: Partitions of each cluster that are read at once.
 _AT_ONCE: Final = 16
@@ -98,7 +98,7 @@ async def _records(
     clusters: FailoverClusters,
     cluster: ClusterConnections,
     wanted: Collection[tuple[TopicPartition, int]],
-    logs: Mapping[TopicPartition, LogBounds],
+    logs: Mapping[TopicPartition, ReadableBounds],
 ) -> dict[tuple[TopicPartition, int], Fingerprint]:
     """The records at these offsets of one cluster, where there are any."""
     offsets: dict[TopicPartition, list[int]] = defaultdict(list)
@@ -118,7 +118,7 @@ async def _records(
 
 
 def _difference(
-    pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: LogBounds
+    pair: _Pair, wanted: Fingerprint | None, found: Fingerprint | None, destination: ReadableBounds
 ) -> str | None:
     """How two records differ; None: they don't, "": one cluster does not have the record any more."""
     if wanted is None and found is None:

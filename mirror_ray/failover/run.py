@@ -103,7 +103,7 @@ async def carry_out(
             await audit.begin(plan)
         else:
             await audit.head(plan)
-        return await _Run(plan, steps, audit, history, on_result).go_on()
+        return await _FailoverRun(plan, steps, audit, history, on_result).go_on()
 
 
 async def read_history(settings: MirrorSettings, flow: FlowName) -> FailoverHistory:
@@ -122,7 +122,7 @@ async def read_history(settings: MirrorSettings, flow: FlowName) -> FailoverHist
         await cluster.close()
 
 
-class _Run:
+class _FailoverRun:
     """One run of a plan."""
 
     def __init__(

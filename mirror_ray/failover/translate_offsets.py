@@ -23,7 +23,7 @@ from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition, translate_many
 from mirror_ray.offsets.map import ExactOffset
-from mirror_ray.offsets.translation import LogBounds, Translation, within
+from mirror_ray.offsets.translation import ReadableBounds, Translation, within
 
 Offsets = dict[str, list[TranslatedOffset]]
 
@@ -116,7 +116,7 @@ def _bounded(
     remote: RemotePartition | None,
     offset: int,
     translations: Mapping[tuple[RemotePartition, int], Translation],
-    logs: Mapping[TopicPartition, LogBounds],
+    logs: Mapping[TopicPartition, ReadableBounds],
     *,
     merged: bool,
 ) -> Translation:
@@ -180,7 +180,7 @@ async def _uncommitted(
     clusters: FailoverClusters,
     groups: Mapping[str, ListedGroup],
     translated: Sequence[TranslatedOffset],
-    logs: Mapping[TopicPartition, LogBounds],
+    logs: Mapping[TopicPartition, ReadableBounds],
 ) -> list[TranslatedOffset]:
     """Where groups may yet have to read merged topics in which they have committed nothing.
 

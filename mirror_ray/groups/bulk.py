@@ -23,7 +23,7 @@ from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from mirror_ray.offsets.flow_maps import FlowTranslator, RemotePartition, translate_many
 from mirror_ray.offsets.map import OffsetMapStore
-from mirror_ray.offsets.translation import LogBounds, MapAnswer, OffsetQuery, Translation, answer_from, within
+from mirror_ray.offsets.translation import MapAnswer, OffsetQuery, ReadableBounds, Translation, answer_from, within
 from mirror_ray.offsets.translator import Translator, gap_reader, gap_transforms, log_bounds
 from mirror_ray.records.segment_block import decode_block
 
@@ -156,7 +156,9 @@ async def _uncommitted(
     ]
 
 
-def _bounded(source: ClusterConnections, row: _Row, translation: Translation, log: LogBounds | None) -> Translation:
+def _bounded(
+    source: ClusterConnections, row: _Row, translation: Translation, log: ReadableBounds | None
+) -> Translation:
     outdated = row.remote.outdated(row.committed.offset) or of_another(source, row.partition, row.committed)
     if outdated is not None:
         return Translation(offset=None, reason=outdated)

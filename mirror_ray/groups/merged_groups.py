@@ -27,14 +27,14 @@ from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.flow_maps import FlowMaps, FlowTranslator, translate_many
-from mirror_ray.offsets.translation import LogBounds, Translation, within
+from mirror_ray.offsets.translation import ReadableBounds, Translation, within
 from mirror_ray.offsets.translator import log_bounds
 
 _UNKNOWN: Final = Translation(offset=None, reason="its place is being looked up")
 _NO_ANSWER: Final = Translation(offset=None, reason="the leader of its partition on the source does not answer")
 #: How long the source is read for the translation of first offsets; a later round has it.
 _READ_WITHIN_S: Final = 1.0
-_NO_LOG: Final = LogBounds(-1, -1)
+_NO_LOG: Final = ReadableBounds(-1, -1)
 #: The first offset of a log whose leader does not answer.
 _NOT_KNOWN: Final = -1
 #: A group's members are described again after so long.
@@ -126,7 +126,7 @@ async def at_log_end(
 
 async def merge_translated(
     offsets: Sequence[TranslatedOffset],
-    logs: Mapping[TopicPartition, LogBounds],
+    logs: Mapping[TopicPartition, ReadableBounds],
     source: ClusterConnections,
     isolation_level: IsolationLevel,
 ) -> list[TranslatedOffset]:
@@ -157,7 +157,7 @@ def _committed(offset: TranslatedOffset) -> tuple[TopicPartition, int]:
     return offset.origin, offset.origin_offset or 0
 
 
-def _part(offset: TranslatedOffset, at_end: Collection[tuple[TopicPartition, int]], log: LogBounds) -> MergedPart:
+def _part(offset: TranslatedOffset, at_end: Collection[tuple[TopicPartition, int]], log: ReadableBounds) -> MergedPart:
     return MergedPart(
         topic=offset.origin.topic,
         committed=offset.origin_offset or 0,

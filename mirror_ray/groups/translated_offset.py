@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation, within
+from mirror_ray.offsets.translation import NOTHING_COPIED, ReadableBounds, Translation, within
 
 NOT_COPIED: Final = "this flow does not copy the topic"
 NOT_THERE: Final = "its partition is missing on the other side, or has no leader there"
@@ -83,7 +83,7 @@ class TranslatedOffset:
 TranslatedGroups = Mapping[str, Sequence[TranslatedOffset]]
 
 
-def within_log(found: Translation, log: LogBounds) -> Translation:
+def within_log(found: Translation, log: ReadableBounds) -> Translation:
     """Limit a translation to the destination's log.
 
     A group of a partition of which nothing was copied goes on at the start of its log, so that
@@ -96,7 +96,7 @@ def within_log(found: Translation, log: LogBounds) -> Translation:
     return within(found, log)
 
 
-def by_checkpoint(checkpoint: int | None, by_map: int | None, log: LogBounds) -> Translation:
+def by_checkpoint(checkpoint: int | None, by_map: int | None, log: ReadableBounds) -> Translation:
     """Translate where the source can't be asked.
 
     Args:

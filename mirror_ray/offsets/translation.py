@@ -39,14 +39,14 @@ class Translation:
     reason: str | None = None
 
 
-class LogBounds(NamedTuple):
+class ReadableBounds(NamedTuple):
     """Log start offset and end offset, as consumers see them."""
 
     start: int
     end: int
 
 
-def within(found: Translation, log: LogBounds) -> Translation:
+def within(found: Translation, log: ReadableBounds) -> Translation:
     """Limit a translation to the log that it is for: retention may have moved the start, and the end may be lost."""
     if found.offset is None:
         return found

@@ -24,9 +24,9 @@ from mirror_ray.offsets.gap_scan import GapReader, GapTransforms, SelectCopied, 
 from mirror_ray.offsets.map import MapTail, OffsetMapStore, SegmentGap, SegmentMap
 from mirror_ray.offsets.translation import (
     AnswerQuery,
-    LogBounds,
     MapAnswer,
     OffsetQuery,
+    ReadableBounds,
     Translation,
     answer_before_gap,
     answer_from,
@@ -278,7 +278,7 @@ async def read_gap(
 
 async def log_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogBounds]:
+) -> dict[TopicPartition, ReadableBounds]:
     """Where logs start and end; partitions whose leader does not answer are left out.
 
     Raises:
@@ -291,7 +291,7 @@ async def log_bounds(
         cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
     )
     return {
-        partition: LogBounds(starts[partition].offset, ends[partition].offset)
+        partition: ReadableBounds(starts[partition].offset, ends[partition].offset)
         for partition in partitions
         if not (starts[partition].error_code or ends[partition].error_code)
     }

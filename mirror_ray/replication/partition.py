@@ -23,7 +23,7 @@ from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition_source import PartitionSource
-from mirror_ray.replication.partition_states import CopyState, Event, Recovery
+from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
 from mirror_ray.replication.target_log import TargetContents, TargetLog, to_be_scanned
 
 
@@ -68,18 +68,18 @@ class PartitionReplication(PartitionSource):
         self.pipeline.deep = False
         if self.transforms is not None:
             self.transforms.begin()
-        self._on(Event.TARGET_END_READ)
+        self._on(StateEvent.TARGET_END_READ)
         self._recovered(Recovery.TARGET_END_READ)
         if self.position.known:
             self._position_found()
 
     def placed(self) -> None:
         """Fetcher and sender have the partition now."""
-        self._on(Event.PLACED if self.position.known else Event.PLACED_TO_REALIGN)
+        self._on(StateEvent.PLACED if self.position.known else StateEvent.PLACED_TO_REALIGN)
 
     def target_grows(self) -> None:
         """Have the log end of a shared remote topic read again, so that ours is soon found behind it."""
-        self._on(Event.TARGET_GROWS)
+        self._on(StateEvent.TARGET_GROWS)
 
     # ---- the target's answers
 
@@ -148,7 +148,7 @@ class PartitionReplication(PartitionSource):
         self.pipeline.remember()
         outgoing = self.pipeline.answered()
         first_refused = not self.state.refused
-        self._on(Event.BATCH_REFUSED)
+        self._on(StateEvent.BATCH_REFUSED)
         if record_error is None or not first_refused:
             return
         if outgoing.count == 1:
@@ -159,13 +159,13 @@ class PartitionReplication(PartitionSource):
         """No answer comes for the batches in flight: the connection is lost."""
         self.pipeline.remember()
         self.pipeline.lose()
-        self._on(Event.CONNECTION_LOST)
+        self._on(StateEvent.CONNECTION_LOST)
 
     def remove(self) -> None:
         """Replicate nothing more; what became of the batches in flight is not known."""
         self.pipeline.remember()
         self.pipeline.lose()
-        self._on(Event.REMOVE)
+        self._on(StateEvent.REMOVE)
 
     def report(self) -> PartitionReport:
         """Describe the partition for the coordinator."""

@@ -11,7 +11,7 @@ from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import StopCause
-from mirror_ray.replication.partition_states import CopyState, Event, Instruction, Recovery, transition
+from mirror_ray.replication.partition_states import CopyState, Instruction, Recovery, StateEvent, transition
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.pipeline import BufferBudget, CopyProgress, Pipeline
 from mirror_ray.replication.position import ReplicationPosition
@@ -19,7 +19,7 @@ from mirror_ray.replication.segment_log import SegmentLog
 from mirror_ray.replication.statistics import StatisticsTally
 
 #: Events that count as a restart in the statistics.
-_RESTARTS = frozenset({Event.BATCH_REFUSED, Event.CONNECTION_LOST, Event.INTERRUPTED, Event.FAILED})
+_RESTARTS = frozenset({StateEvent.BATCH_REFUSED, StateEvent.CONNECTION_LOST, StateEvent.INTERRUPTED, StateEvent.FAILED})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -71,7 +71,7 @@ class PartitionData:
     def __repr__(self) -> str:
         return f"<{self.assignment.partition} {self.state.name} at {self.acknowledged}>"
 
-    def _on(self, event: Event) -> None:
+    def _on(self, event: StateEvent) -> None:
         """Apply the table."""
         row = transition(self.state, event)
         self.state = row.finish
@@ -117,18 +117,18 @@ class PartitionData:
 
     def interrupt(self, reason: str | None) -> None:
         """Read the target's log end again, for something failed that is expected to pass; ``reason`` is shown."""
-        self._on(Event.INTERRUPTED)
+        self._on(StateEvent.INTERRUPTED)
         self.reason = reason
 
     def stop(self, error: Exception) -> None:
         """Stop, and be shown as stopped until the partition is seen to go on."""
-        self._on(Event.FAILED)
+        self._on(StateEvent.FAILED)
         self.stop_cause = StopCause.of(error, self.assignment.partition)
         self.reason = self.stop_cause.text
 
     def drain(self) -> None:
         """Fetch nothing more; what is buffered is still sent."""
-        self._on(Event.DRAIN)
+        self._on(StateEvent.DRAIN)
 
     def _position_found(self) -> None:
         self._begin()

@@ -10,7 +10,7 @@ from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch, outgoing_batches
 from mirror_ray.replication.partition_data import PartitionData
-from mirror_ray.replication.partition_states import CopyState, Event, Recovery
+from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
 from mirror_ray.replication.partition_transforms import DeadLettersWaitError, WaitingDeadLetters
 from mirror_ray.replication.realignment import CleanedError
 
@@ -100,25 +100,25 @@ class PartitionSource(PartitionData):
             self.transforms.hold(batch, following, select, self.process_offset)
         self.fetch_offset = self.process_offset
         self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
-        self._on(Event.RECORDS_FAILED)
+        self._on(StateEvent.RECORDS_FAILED)
 
     def dead_letters_written(self, letters: WaitingDeadLetters) -> None:
         """Go on: the dead letter topic has these on all in-sync replicas."""
         if self.transforms is not None:
             self.transforms.written(letters)
             if self.state is CopyState.AWAITING_DEAD_LETTERS and self.transforms.waiting is None:
-                self._on(Event.DEAD_LETTERS_WRITTEN)
+                self._on(StateEvent.DEAD_LETTERS_WRITTEN)
 
     def block(self, error: Exception) -> None:
         """Go on to this point and no further; what is queued is still sent."""
         self.blocked_by = error
-        self._on(Event.BATCH_UNUSABLE)
+        self._on(StateEvent.BATCH_UNUSABLE)
 
     def _at_end(self) -> None:
         if self.position.known and self.settled:
             self._recovered(Recovery.CAUGHT_UP)
         elif self.state is CopyState.REALIGNING:
-            self._on(Event.END_REACHED)
+            self._on(StateEvent.END_REACHED)
 
     def _take(self, batch: RecordBatch, position: int) -> None:
         """Queue what lies at ``position`` or behind it."""
@@ -158,7 +158,7 @@ class PartitionSource(PartitionData):
         if not self.position.passed(batch, self.process_offset):
             return
         self._position_found()
-        self._on(Event.REALIGNED)
+        self._on(StateEvent.REALIGNED)
         position = self.acknowledged.source_offset
         if position < batch.next_offset:
             # Should the batch wait for dead letters, it is fetched again and taken from here on.
@@ -171,15 +171,15 @@ class PartitionSource(PartitionData):
         if self.position.known:
             self._begin()
             self._fetch_from(self.acknowledged)
-            self._on(Event.REALIGNED)
+            self._on(StateEvent.REALIGNED)
         else:
-            self._on(Event.CLEANED)
+            self._on(StateEvent.CLEANED)
 
     # ---- the source's leader
 
     def out_of_range(self) -> None:
         """The source does not have ``fetch_offset``."""
-        self._on(Event.OUT_OF_RANGE)
+        self._on(StateEvent.OUT_OF_RANGE)
 
     @property
     def asks_source(self) -> bool:
@@ -202,13 +202,13 @@ class PartitionSource(PartitionData):
         except CleanedError:
             self._cleaned()
         else:
-            self._on(Event.BOUNDS_FIT if self.position.known else Event.BOUNDS_FIT_TO_REALIGN)
+            self._on(StateEvent.BOUNDS_FIT if self.position.known else StateEvent.BOUNDS_FIT_TO_REALIGN)
 
     def _source_ended(self) -> None:
         self.position.passed_all(self.process_offset, self.fetch_epoch)
         self._position_found()
         passed_over = self.acknowledged.source_offset < self.process_offset
-        self._on(Event.FETCH_AGAIN if passed_over else Event.REALIGNED)
+        self._on(StateEvent.FETCH_AGAIN if passed_over else StateEvent.REALIGNED)
 
     def diverged(self, end: int) -> None:
         """From ``end`` on the source's log is another one than what was read; what is buffered of it must be dropped.
@@ -221,4 +221,4 @@ class PartitionSource(PartitionData):
 
     def leader_moved(self) -> None:
         """Another broker is to be fetched from."""
-        self._on(Event.LEADER_MOVED)
+        self._on(StateEvent.LEADER_MOVED)

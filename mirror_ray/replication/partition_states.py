@@ -47,7 +47,7 @@ class CopyState(Enum):
         )
 
 
-class Event(Enum):
+class StateEvent(Enum):
     """What happens to a partition."""
 
     TARGET_END_READ = "the target's log end was read, and holds what was acknowledged"
@@ -106,8 +106,8 @@ class UnexpectedEventError(Exception):
     """An event came in a state that the table has no row for: the program is wrong."""
 
 
-_S, _E, _I = CopyState, Event, Instruction
-Row = tuple[Event, tuple[CopyState, ...], CopyState, tuple[Instruction, ...]]
+_S, _E, _I = CopyState, StateEvent, Instruction
+Row = tuple[StateEvent, tuple[CopyState, ...], CopyState, tuple[Instruction, ...]]
 
 #: A sender may have batches of the partition.
 _ATTACHED = (_S.UNPLACED, _S.RUNNING, _S.ASKING_SOURCE, _S.AWAITING_DEAD_LETTERS, _S.BLOCKED)
@@ -160,7 +160,7 @@ ROWS: Final[tuple[Row, ...]] = (
     (_E.REMOVE, _ASSIGNED, _S.REMOVED, _LEAVE),
 )
 
-TRANSITIONS: Final[dict[tuple[CopyState, Event], Transition]] = {
+TRANSITIONS: Final[dict[tuple[CopyState, StateEvent], Transition]] = {
     (start, event): Transition(finish, instructions) for event, starts, finish, instructions in ROWS for start in starts
 }
 
@@ -180,7 +180,7 @@ OVER_BY: Final[dict[str | None, frozenset[Recovery]]] = {
 }
 
 
-def transition(state: CopyState, event: Event) -> Transition:
+def transition(state: CopyState, event: StateEvent) -> Transition:
     """Look up what follows from ``event`` in ``state``.
 
     Raises:

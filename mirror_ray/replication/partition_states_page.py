@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirror_ray.replication.partition_states import OVER_BY, ROWS, TRANSITIONS, CopyState, Event, Instruction, Recovery
+from mirror_ray.replication.partition_states import (
+    OVER_BY,
+    ROWS,
+    TRANSITIONS,
+    CopyState,
+    Instruction,
+    Recovery,
+    StateEvent,
+)
 
 
 def markdown() -> str:
@@ -40,7 +48,7 @@ def markdown() -> str:
         "",
         "| event | meaning |",
         "|---|---|",
-        *(f"| {event.name} | {event.value} |" for event in Event),
+        *(f"| {event.name} | {event.value} |" for event in StateEvent),
         "",
         "## Instructions",
         "",
@@ -74,7 +82,7 @@ def markdown() -> str:
 def _edges() -> list[str]:
     events: dict[tuple[CopyState, CopyState], list[str]] = {}
     for (start, event), (finish, _) in TRANSITIONS.items():
-        if start is not finish and event not in {Event.DRAIN, Event.REMOVE}:
+        if start is not finish and event not in {StateEvent.DRAIN, StateEvent.REMOVE}:
             events.setdefault((start, finish), []).append(event.name)
     return [f"    {start.name} --> {finish.name}: {', '.join(names)}" for (start, finish), names in events.items()]
 

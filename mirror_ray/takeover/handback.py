@@ -13,7 +13,7 @@ from mirror_ray.kafka.connect_offsets_topic import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
-from mirror_ray.offsets.translation import LogBounds
+from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.records.source_offset import SourceOffset
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
@@ -103,7 +103,9 @@ def named_otherwise(flow: FlowSettings, records: Mapping[TopicPartition, Partiti
 
 
 def _refuse_unfinished(
-    session: FlowSession, records: Mapping[TopicPartition, PartitionRecord], ends: Mapping[TopicPartition, LogBounds]
+    session: FlowSession,
+    records: Mapping[TopicPartition, PartitionRecord],
+    ends: Mapping[TopicPartition, ReadableBounds],
 ) -> None:
     """Raise NotReadyError where the state's last offset pair is not at the ends of both logs."""
     for partition, record in records.items():
@@ -132,7 +134,7 @@ async def _partitions(
     session: FlowSession,
     mm2: Mm2Topics,
     records: Mapping[TopicPartition, PartitionRecord],
-    ends: Mapping[TopicPartition, LogBounds],
+    ends: Mapping[TopicPartition, ReadableBounds],
 ) -> list[PartitionHandback]:
     exists = mm2.offsets_topic in session.target.metadata.topics
     before = await read_source_offsets(session.target, mm2, session.flow.name) if exists else {}

@@ -13,7 +13,7 @@ from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
 from mirror_ray.model.names import TopicId, TopicPartition
-from mirror_ray.offsets.translation import LogBounds
+from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication.target_log import content_of
 from mirror_ray.takeover.decisions import PartitionFindings
@@ -34,7 +34,7 @@ Pairs = Sequence[tuple[int, int]]
 
 async def settled_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogBounds]:
+) -> dict[TopicPartition, ReadableBounds]:
     """Where logs start and end, once all is replicated and no transaction is open.
 
     Raises:
@@ -48,7 +48,7 @@ async def settled_bounds(
         cluster.log_ends(partitions),
         cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed"),
     )
-    found: dict[TopicPartition, LogBounds] = {}
+    found: dict[TopicPartition, ReadableBounds] = {}
     for partition in partitions:
         code = starts[partition].error_code or ends[partition].error_code or stable[partition].error_code
         where = f"cluster {cluster.settings.alias}: {partition}"
@@ -61,13 +61,13 @@ async def settled_bounds(
                 f"of MirrorMaker 2 is open, or replicas lag. Run this again when it has ended, at the latest after its "
                 f"transaction.timeout.ms (60 s by default)"
             )
-        found[partition] = LogBounds(starts[partition].offset, end)
+        found[partition] = ReadableBounds(starts[partition].offset, end)
     return found
 
 
 async def source_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogBounds]:
+) -> dict[TopicPartition, ReadableBounds]:
     """Where logs of the source start and end, open transactions included.
 
     Raises:
@@ -81,7 +81,7 @@ async def source_bounds(
         if code := starts[partition].error_code or ends[partition].error_code:
             name = error_info(code).name
             raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {partition} can't be asked: {name}")
-    return {partition: LogBounds(starts[partition].offset, ends[partition].offset) for partition in partitions}
+    return {partition: ReadableBounds(starts[partition].offset, ends[partition].offset) for partition in partitions}
 
 
 async def read_all(cluster: ClusterConnections, topic: str, last: int | None = None) -> list[DecodedRecord]:
@@ -159,7 +159,7 @@ class LogContents:
     ) -> tuple[ProgressMatch, bool]:
         """What a window tells; and whether it was all that there is."""
         findings = asked.findings
-        target = LogBounds(*(findings.target or (0, 0)))
+        target = ReadableBounds(*(findings.target or (0, 0)))
         following = 0 if findings.noted is None else findings.noted + 1
         first = max(findings.source_start, following - before)
         end = min(findings.source_end, max(following, findings.source_start) + behind)

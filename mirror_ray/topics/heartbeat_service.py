@@ -50,7 +50,7 @@ class _Emission:
 
 
 @dataclass(slots=True, eq=False)
-class _Running:
+class _RunningEmitter:
     emitter: Emitter
     thread: threading.Thread
     stop: threading.Event
@@ -66,7 +66,7 @@ class HeartbeatService:
         self._audit_logs = audit_logs
         self._make_emitter = emitter
         self._flows: tuple[FlowSettings, ...] = ()
-        self._running: list[tuple[_Emission, _Running]] = []
+        self._running: list[tuple[_Emission, _RunningEmitter]] = []
         self.configure(settings)
 
     def configure(self, settings: MirrorSettings) -> None:
@@ -79,13 +79,13 @@ class HeartbeatService:
         known = [emission for emission, _ in self._running]
         self._running += [(emission, self._start(emission)) for emission in wanted if emission not in known]
 
-    def _start(self, emission: _Emission) -> _Running:
+    def _start(self, emission: _Emission) -> _RunningEmitter:
         emitter = self._make_emitter(emission.target, emission.flows, emission.replication_factor, emission.trail)
         stop, target = threading.Event(), emission.target.alias
         arguments = (emitter, emission.interval_s, target, stop)
         thread = threading.Thread(target=self._run, args=arguments, name=f"heartbeats-{target}", daemon=True)
         thread.start()
-        return _Running(emitter, thread, stop)
+        return _RunningEmitter(emitter, thread, stop)
 
     def __repr__(self) -> str:
         """For Ray's log lines; never the settings."""
@@ -120,7 +120,7 @@ class HeartbeatService:
         emitter.close()
 
 
-def _end(ended: Sequence[_Running]) -> None:
+def _end(ended: Sequence[_RunningEmitter]) -> None:
     for running in ended:
         running.stop.set()
     for running in ended:

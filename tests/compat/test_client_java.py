@@ -76,7 +76,7 @@ def answers(clusters: Clusters, names: Names, tmp_path_factory: pytest.TempPathF
     directory = tmp_path_factory.mktemp("java")
     questions, answers = directory / "questions.json", directory / "answers.json"
     asked = {
-        "records": [{"kind": type(each).__name__, **hexed(each)} for each in RECORDS],
+        "records": [{"kind": type(each).__name__.removesuffix("Record"), **hexed(each)} for each in RECORDS],
         "clients": questions_of_clients(clusters.b, names),
         "printed": [
             {"servers": clusters.b.bootstrap, "topic": topic, "formatter": formatter, "count": str(count)}

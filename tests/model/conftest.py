@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mirror_ray.replication import partition_data
-from mirror_ray.replication.partition_states import CopyState, Event, Transition, transition
+from mirror_ray.replication.partition_states import CopyState, StateEvent, Transition, transition
 from tests.model import steps
 
 _COMMON = settings(
@@ -49,7 +49,7 @@ class _Unforeseen(logging.Handler):
 def rows_taken() -> Iterator[None]:
     """Note which rows of the partitions' transition table are taken; a pair outside it is an error anyway."""
 
-    def noted(state: CopyState, event: Event) -> Transition:
+    def noted(state: CopyState, event: StateEvent) -> Transition:
         steps.rows.add((state, event))
         return transition(state, event)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mirror_ray.replication.partition_states import TRANSITIONS, CopyState, Event
+from mirror_ray.replication.partition_states import TRANSITIONS, CopyState, StateEvent
 
 #: How partitions ended, records copied, requests that came late.
 tally: Counter[str] = Counter()
 
 _done: Counter[str] = Counter()
 #: Rows of the partitions' transition table that were taken.
-rows: set[tuple[CopyState, Event]] = set()
+rows: set[tuple[CopyState, StateEvent]] = set()
 
 
 def count() -> None:

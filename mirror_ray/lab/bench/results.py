@@ -56,7 +56,7 @@ class ResultRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MeasuredFigure:
     """A figure's heading, and the function that writes a value of it."""
 
     heading: str
@@ -72,33 +72,33 @@ def _cpu(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
 
 
-FIGURES: Final[Mapping[str, Figure]] = {
-    "records_per_s": Figure("records/s", short, "more"),
-    "source_bytes_per_s": Figure("fetched", per_second, "more"),
-    "target_bytes_per_s": Figure("produced", per_second, "more"),
-    "seconds": Figure("took", _seconds),
-    "cpu_s": Figure("CPU", _cpu),
-    "cpu_s_per_million": Figure("CPU for 1 M", _cpu),
-    "ray_cpu_s": Figure("Ray's CPU", _cpu),
-    "memory_bytes": Figure("memory", size),
-    "process_bytes": Figure("largest process", size),
-    "disk_ratio": Figure("target / source bytes", lambda value: UNKNOWN if value is None else f"{value:.2f}"),
-    "latency_p50_ms": Figure("p50", lasting),
-    "latency_p95_ms": Figure("p95", lasting),
-    "latency_p99_ms": Figure("p99", lasting),
-    "cpu_share": Figure("of a core", share),
-    "idle_cpu_share": Figure("of a core, idle", share),
-    "ray_cpu_share": Figure("Ray's", share),
-    "first_record_s": Figure("first record after", _seconds),
-    "start_cpu_s": Figure("CPU until then", _cpu),
-    "discovery_s": Figure("new topic copied after", _seconds),
-    "copied_at_kill": Figure("copied when killed", number),
-    "standstill_s": Figure("longest standstill after it", _seconds),
-    "doubled": Figure("doubled", number),
-    "reread_mean": Figure("read again, mean", number),
-    "reread_most": Figure("read again, most", number),
-    "skipped": Figure("skipped", number),
-    "commit_delay_s": Figure("commit synced after", _seconds),
+FIGURES: Final[Mapping[str, MeasuredFigure]] = {
+    "records_per_s": MeasuredFigure("records/s", short, "more"),
+    "source_bytes_per_s": MeasuredFigure("fetched", per_second, "more"),
+    "target_bytes_per_s": MeasuredFigure("produced", per_second, "more"),
+    "seconds": MeasuredFigure("took", _seconds),
+    "cpu_s": MeasuredFigure("CPU", _cpu),
+    "cpu_s_per_million": MeasuredFigure("CPU for 1 M", _cpu),
+    "ray_cpu_s": MeasuredFigure("Ray's CPU", _cpu),
+    "memory_bytes": MeasuredFigure("memory", size),
+    "process_bytes": MeasuredFigure("largest process", size),
+    "disk_ratio": MeasuredFigure("target / source bytes", lambda value: UNKNOWN if value is None else f"{value:.2f}"),
+    "latency_p50_ms": MeasuredFigure("p50", lasting),
+    "latency_p95_ms": MeasuredFigure("p95", lasting),
+    "latency_p99_ms": MeasuredFigure("p99", lasting),
+    "cpu_share": MeasuredFigure("of a core", share),
+    "idle_cpu_share": MeasuredFigure("of a core, idle", share),
+    "ray_cpu_share": MeasuredFigure("Ray's", share),
+    "first_record_s": MeasuredFigure("first record after", _seconds),
+    "start_cpu_s": MeasuredFigure("CPU until then", _cpu),
+    "discovery_s": MeasuredFigure("new topic copied after", _seconds),
+    "copied_at_kill": MeasuredFigure("copied when killed", number),
+    "standstill_s": MeasuredFigure("longest standstill after it", _seconds),
+    "doubled": MeasuredFigure("doubled", number),
+    "reread_mean": MeasuredFigure("read again, mean", number),
+    "reread_most": MeasuredFigure("read again, most", number),
+    "skipped": MeasuredFigure("skipped", number),
+    "commit_delay_s": MeasuredFigure("commit synced after", _seconds),
 }
 
 _COPY: Final = (

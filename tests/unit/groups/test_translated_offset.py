@@ -10,30 +10,30 @@ from mirror_ray.groups.checkpoints import GroupCheckpoint
 from mirror_ray.groups.commit_rules import KeepOffset, TargetOffset, WriteOffset, decide_failback, decide_failover
 from mirror_ray.groups.translated_offset import TranslatedOffset, by_checkpoint, within_log
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.offsets.translation import NOTHING_COPIED, LogBounds, Translation
+from mirror_ray.offsets.translation import NOTHING_COPIED, ReadableBounds, Translation
 from mirror_ray.records.mm2_records import CheckpointRecord
 from tests.support.factories import translated_offset
 
 OFFSETS = st.integers(0, 50)
-LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: LogBounds(min(ends), max(ends)))
+LOGS = st.tuples(OFFSETS, OFFSETS).map(lambda ends: ReadableBounds(min(ends), max(ends)))
 AHEAD = Translation(offset=5, exact=False, waits=True, reason="it stands at 9 on the source, the copy at 5")
 
 
 def test_nothing_was_copied() -> None:
     """An empty remote partition is read from its start; one with records of others is not guessed about."""
     nothing = Translation(offset=None, reason=NOTHING_COPIED)
-    assert within_log(nothing, LogBounds(3, 3)) == Translation(offset=3)
-    assert within_log(nothing, LogBounds(0, 3)).offset is None
+    assert within_log(nothing, ReadableBounds(3, 3)) == Translation(offset=3)
+    assert within_log(nothing, ReadableBounds(0, 3)).offset is None
 
 
 def test_ahead_of_the_copy() -> None:
     """A group goes on at the end of the copy, never beyond, and it is said that this is before its place."""
-    assert within_log(AHEAD, LogBounds(0, 8)) == AHEAD
-    assert within_log(AHEAD, LogBounds(0, 3)).offset is None
+    assert within_log(AHEAD, ReadableBounds(0, 8)) == AHEAD
+    assert within_log(AHEAD, ReadableBounds(0, 3)).offset is None
 
 
 @given(st.none() | OFFSETS, st.none() | OFFSETS, LOGS)
-def test_a_known_place_lies_within_the_log(said: int | None, by_map: int | None, log: LogBounds) -> None:
+def test_a_known_place_lies_within_the_log(said: int | None, by_map: int | None, log: ReadableBounds) -> None:
     """Whatever checkpoint and map say; and without a checkpoint nothing with records is guessed about."""
     place = by_checkpoint(said, by_map, log)
     if place.offset is not None:
@@ -76,7 +76,7 @@ def test_what_would_be_lost_and_read_again_now() -> None:
     assert lost_if_gone(end=100, copied_to=80, committed=50) == 20
     assert lost_if_gone(end=100, copied_to=80, committed=95) == 5
     assert lost_if_gone(end=100, copied_to=None, committed=100) == 0
-    log = LogBounds(10, 90)
+    log = ReadableBounds(10, 90)
     assert reread_if_gone(40, 35, log) == 5
     assert reread_if_gone(40, None, log) == 30
     assert reread_if_gone(None, 35, log) == 0

@@ -16,8 +16,8 @@ from mirror_ray.replication.partition_states import (
     OVER_BY,
     TRANSITIONS,
     CopyState,
-    Event,
     Instruction,
+    StateEvent,
     UnexpectedEventError,
 )
 from mirror_ray.replication.partition_states_page import markdown
@@ -140,13 +140,13 @@ _STARTS: dict[CopyState, Callable[[], PartitionReplication]] = {
 
 
 #: Where the events need a partition of another kind.
-_SPECIAL_STARTS: dict[tuple[CopyState, Event], Callable[[], PartitionReplication]] = {
-    (CopyState.RUNNING, Event.RECORDS_FAILED): _failing,
-    (CopyState.UNPLACED, Event.PLACED_TO_REALIGN): lambda: _moved(_realigning()),
-    (CopyState.ASKING_SOURCE, Event.BOUNDS_FIT_TO_REALIGN): lambda: _asked(_realigning()),
-    (CopyState.ASKING_SOURCE, Event.CLEANED): _at_end,
-    (CopyState.ASKING_SOURCE, Event.REALIGNED): lambda: _at_end(-1),
-    (CopyState.ASKING_SOURCE, Event.FETCH_AGAIN): _partly_cleaned,
+_SPECIAL_STARTS: dict[tuple[CopyState, StateEvent], Callable[[], PartitionReplication]] = {
+    (CopyState.RUNNING, StateEvent.RECORDS_FAILED): _failing,
+    (CopyState.UNPLACED, StateEvent.PLACED_TO_REALIGN): lambda: _moved(_realigning()),
+    (CopyState.ASKING_SOURCE, StateEvent.BOUNDS_FIT_TO_REALIGN): lambda: _asked(_realigning()),
+    (CopyState.ASKING_SOURCE, StateEvent.CLEANED): _at_end,
+    (CopyState.ASKING_SOURCE, StateEvent.REALIGNED): lambda: _at_end(-1),
+    (CopyState.ASKING_SOURCE, StateEvent.FETCH_AGAIN): _partly_cleaned,
 }
 
 
@@ -184,33 +184,33 @@ def _written(copy: PartitionReplication) -> None:
     copy.dead_letters_written(copy.dead_letters)
 
 
-_HAPPENS: dict[Event, Callable[[PartitionReplication], object]] = {
-    Event.TARGET_END_READ: _established,
-    Event.PLACED: lambda copy: copy.placed(),
-    Event.PLACED_TO_REALIGN: lambda copy: copy.placed(),
-    Event.REALIGNED: _realigned,
-    Event.END_REACHED: _end_reached,
-    Event.OUT_OF_RANGE: lambda copy: copy.out_of_range(),
-    Event.BOUNDS_FIT: lambda copy: copy.source_bounds(0, 9, 9),
-    Event.BOUNDS_FIT_TO_REALIGN: lambda copy: copy.source_bounds(0, 9, 9),
-    Event.CLEANED: _cleaned,
-    Event.FETCH_AGAIN: lambda copy: copy.source_bounds(0, 4, 4),
-    Event.TARGET_GROWS: lambda copy: copy.target_grows(),
-    Event.LEADER_MOVED: lambda copy: copy.leader_moved(),
-    Event.RECORDS_FAILED: lambda copy: _process(copy, batch(2, [(0, b"bad")])),
-    Event.DEAD_LETTERS_WRITTEN: _written,
-    Event.BATCH_UNUSABLE: lambda copy: copy.block(_ERROR),
-    Event.BATCH_REFUSED: lambda copy: copy.failed(),
-    Event.CONNECTION_LOST: lambda copy: copy.lost(),
-    Event.INTERRUPTED: lambda copy: copy.interrupt("the leader moved"),
-    Event.FAILED: lambda copy: copy.stop(_ERROR),
-    Event.DRAIN: lambda copy: copy.drain(),
-    Event.REMOVE: lambda copy: copy.remove(),
+_HAPPENS: dict[StateEvent, Callable[[PartitionReplication], object]] = {
+    StateEvent.TARGET_END_READ: _established,
+    StateEvent.PLACED: lambda copy: copy.placed(),
+    StateEvent.PLACED_TO_REALIGN: lambda copy: copy.placed(),
+    StateEvent.REALIGNED: _realigned,
+    StateEvent.END_REACHED: _end_reached,
+    StateEvent.OUT_OF_RANGE: lambda copy: copy.out_of_range(),
+    StateEvent.BOUNDS_FIT: lambda copy: copy.source_bounds(0, 9, 9),
+    StateEvent.BOUNDS_FIT_TO_REALIGN: lambda copy: copy.source_bounds(0, 9, 9),
+    StateEvent.CLEANED: _cleaned,
+    StateEvent.FETCH_AGAIN: lambda copy: copy.source_bounds(0, 4, 4),
+    StateEvent.TARGET_GROWS: lambda copy: copy.target_grows(),
+    StateEvent.LEADER_MOVED: lambda copy: copy.leader_moved(),
+    StateEvent.RECORDS_FAILED: lambda copy: _process(copy, batch(2, [(0, b"bad")])),
+    StateEvent.DEAD_LETTERS_WRITTEN: _written,
+    StateEvent.BATCH_UNUSABLE: lambda copy: copy.block(_ERROR),
+    StateEvent.BATCH_REFUSED: lambda copy: copy.failed(),
+    StateEvent.CONNECTION_LOST: lambda copy: copy.lost(),
+    StateEvent.INTERRUPTED: lambda copy: copy.interrupt("the leader moved"),
+    StateEvent.FAILED: lambda copy: copy.stop(_ERROR),
+    StateEvent.DRAIN: lambda copy: copy.drain(),
+    StateEvent.REMOVE: lambda copy: copy.remove(),
 }
 
 
 @pytest.mark.parametrize(("state", "event"), TRANSITIONS, ids=lambda part: part.name)
-def test_each_row_is_taken_by_a_partition(state: CopyState, event: Event) -> None:
+def test_each_row_is_taken_by_a_partition(state: CopyState, event: StateEvent) -> None:
     """From a partition that is really in the state, by what really happens to it."""
     copy = _SPECIAL_STARTS.get((state, event), _STARTS[state])()
     assert copy.state is state

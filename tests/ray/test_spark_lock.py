@@ -23,9 +23,9 @@ _HOLDER = """
 import time
 from actors.connection import connect
 connect("anything", {address!r})
-from mirror_ray.spark import turn
-turn._NAME = {name!r}
-turn.reserve([{{"CPU": 1.0}}], "report A->B", print)
+from mirror_ray.spark import lock
+lock._NAME = {name!r}
+lock.reserve([{{"CPU": 1.0}}], "report A->B", print)
 print("has it", flush=True)
 time.sleep(600)
 """
