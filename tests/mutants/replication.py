@@ -142,8 +142,8 @@ MUTANTS = (
     _partition("a refused record is not looked for", "        self._singly_to = outgoing.source_next\n", ""),
     _partition(
         "what was lost is not remembered",
-        "        self.pipeline.remember()\n        self.pipeline.lose()\n        self._on(Event.CONNECTION_LOST)",
-        "        self.pipeline.lose()\n        self._on(Event.CONNECTION_LOST)",
+        "        self.pipeline.remember()\n        self.pipeline.lose()\n        self._on(StateEvent.CONNECTION_LOST)",
+        "        self.pipeline.lose()\n        self._on(StateEvent.CONNECTION_LOST)",
     ),
     _data(
         "what is buffered outlives a restart",

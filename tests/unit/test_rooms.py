@@ -11,7 +11,8 @@ _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs/architecture.md"
 _ROW = re.compile(r"^\| (\d+) \| `([\w.]+)` \|", re.MULTILINE)
 _LAYERS = {room: int(layer) for layer, room in _ROW.findall(_PAGE.read_text(encoding="utf-8"))}
-_FILE = re.compile(r"`((?:mirror_ray|actors)/[\w/]+\.py)`")
+_DOCUMENTS = [_ROOT / "README.md", *(_ROOT / "docs").rglob("*.md")]
+_FILE = re.compile(r"\b((?:mirror_ray|actors|tests)/[\w/]+\.py)\b")
 
 
 def _room(module: str) -> str:
@@ -44,6 +45,7 @@ def test_rooms_import_lower_layers_only() -> None:
     assert wrong == set()
 
 
-def test_the_files_that_it_names_exist() -> None:
-    """Where it says what to change for what."""
-    assert [name for name in _FILE.findall(_PAGE.read_text(encoding="utf-8")) if not (_ROOT / name).is_file()] == []
+def test_the_files_that_documents_name_exist() -> None:
+    """Of the product, and tests that hold a guarantee."""
+    named = {(page.name, name) for page in _DOCUMENTS for name in _FILE.findall(page.read_text(encoding="utf-8"))}
+    assert {(page, name) for page, name in named if not (_ROOT / name).is_file()} == set()

@@ -16,6 +16,8 @@ from tests.support.group_sync import (
 )
 from tests.support.kafka import (
     Message,
+    produce,
+    produce_transactions,
     read_placed,
 )
 
@@ -59,6 +61,31 @@ async def crashed(flow: Replicated, engine: Engine, topic: str) -> Engine:
     second = await flow.engine()
     second.assign(await flow.assignments([topic], anchors))
     return second
+
+
+async def crash_unpublished(
+    flow: Replicated,
+    topic: str,
+    before: list[Message],
+    transactions: list[tuple[list[Message], bool]],
+    *,
+    after: list[Message],
+) -> None:
+    """Copy all three; the segments of the transactions were not published when what copied them crashed."""
+    config = flow.source.confluent_config()
+    flow.remote(topic)
+    engine = await flow.engine()
+    produce(config, topic, before)
+    engine.assign(await flow.assignments([topic]))
+    await engine.caught_up()
+    await engine.until(lambda: not unpublished(engine), 20, "published")
+    publish_nothing(engine)
+    produce_transactions(config, topic, transactions, transactional_id=topic)
+    await engine.caught_up()
+    engine = await crashed(flow, engine, topic)
+    produce(config, topic, after)
+    await engine.caught_up()
+    await engine.stop()
 
 
 def target_offsets(clusters: Clusters, topic: str) -> dict[int, int]:

@@ -8,13 +8,11 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.map import SegmentGap
 from tests.broker.offsets.syncing import (
-    crashed,
+    crash_unpublished,
     numbered,
-    publish_nothing,
     synced,
     target_offsets,
     targets,
-    unpublished,
 )
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.engine import Replicated, logged_batches
@@ -26,7 +24,6 @@ from tests.support.kafka import (
     alter_topic,
     delete_records,
     produce,
-    produce_transactions,
 )
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.waiting import wait_until_async
@@ -37,21 +34,8 @@ async def test_a_crash_before_the_last_second_was_told(
 ) -> None:
     """What it copied is found on the source; not where that was cleaned since, and then it is not said to be exact."""
     topic = make_topic(clusters.a)
-    config = clusters.a.confluent_config()
-    flow.remote(topic)
-    engine = await flow.engine()
-    produce(config, topic, numbered(0, 100))
-    engine.assign(await flow.assignments([topic]))
-    await engine.caught_up()
-    await engine.until(lambda: not unpublished(engine), 20, "published")
-    publish_nothing(engine)
-    transactions = [(numbered(100 + 10 * each, 110 + 10 * each), each % 2 == 0) for each in range(6)]
-    produce_transactions(config, topic, transactions, transactional_id=topic)
-    await engine.caught_up()
-    engine = await crashed(flow, engine, topic)
-    produce(config, topic, numbered(160, 170))
-    await engine.caught_up()
-    await engine.stop()
+    transactions = [(numbered(first, first + 10), first % 20 == 0) for first in range(100, 160, 10)]
+    await crash_unpublished(flow, topic, numbered(0, 100), transactions, after=numbered(160, 170))
     partition = TopicPartition(topic, 0)
     truth = target_offsets(clusters, topic)
     offsets = {f"{n}": n for n in range(95, 177)}
@@ -89,22 +73,9 @@ async def test_a_gap_whose_beginning_was_deleted(
 ) -> None:
     """What is left of it can't be counted: some records are read again, none is left out, and the reason is said."""
     topic = make_topic(clusters.a)
-    config = clusters.a.confluent_config()
-    flow.remote(topic)
-    engine = await flow.engine()
-    produce(config, topic, numbered(0, 50))
-    engine.assign(await flow.assignments([topic]))
-    await engine.caught_up()
-    await engine.until(lambda: not unpublished(engine), 20, "published")
-    publish_nothing(engine)
-    transactions = [(numbered(50 + 10 * each, 60 + 10 * each), True) for each in range(5)]
-    produce_transactions(config, topic, transactions, transactional_id=topic)
-    await engine.caught_up()
-    engine = await crashed(flow, engine, topic)
-    produce(config, topic, numbered(100, 110))
-    await engine.caught_up()
-    await engine.stop()
-    delete_records(config, topic, 70)
+    transactions = [(numbered(first, first + 10), True) for first in range(50, 100, 10)]
+    await crash_unpublished(flow, topic, numbered(0, 50), transactions, after=numbered(100, 110))
+    delete_records(clusters.a.confluent_config(), topic, 70)
     found = await synced(clusters, prefix, topic, {"before": 49, "gone": 60, "there": 80, "behind": 106})
     assert [(found[name].target_offset, found[name].exact) for name in ("before", "behind")] == [
         (49, True),
