@@ -42,8 +42,7 @@ async def supervise(
 class BackgroundWriter:
     """Publishes to topics of a flow when there is something to publish, until ``close``.
 
-    A topic that can't be written is tried again with a backoff, and the event log says once that it can't be, and once
-    that it can be again.
+    What fails is tried again with a backoff, and the event log says once that it fails, and once that it works again.
     """
 
     def __init__(
@@ -63,6 +62,7 @@ class BackgroundWriter:
         self._wait, self._publish = wait, publish
         self._on_event = on_event
         self._failing: set[str] = set()
+        self._unforeseen = False
         self._lock = asyncio.Lock()
         self._task = asyncio.create_task(self._run(), name=f"flow {flow}: publishing {what}")
 
@@ -107,8 +107,22 @@ class BackgroundWriter:
         backoff = Backoff(_FIRST_PAUSE_S, _LAST_PAUSE_S)
         while True:
             await self._wait()
-            written = await self.flush()
+            written = await self._flushed()
             while not written:
                 await asyncio.sleep(backoff.failed())
-                written = await self.flush()
+                written = await self._flushed()
             backoff.succeeded()
+
+    async def _flushed(self) -> bool:
+        try:
+            written = await self.flush()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the loop goes on
+            log_failure(f"flow {self._flow}: publishing {self._what}", error, logging.WARNING)
+            if not self._unforeseen:
+                self._on_event("warning", f"flow {self._flow}: {self._what} are not published: {error!r}")
+            self._unforeseen = True
+            return False
+        if self._unforeseen:
+            self._on_event("info", f"flow {self._flow}: {self._what} are published again")
+        self._unforeseen = False
+        return written

@@ -45,7 +45,7 @@ class _Unforeseen(logging.Handler):
             raise record.exc_info[1]
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def rows_taken() -> Iterator[None]:
     """Note which rows of the partitions' transition table are taken; a pair outside it is an error anyway."""
 
@@ -58,7 +58,7 @@ def rows_taken() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def nothing_unforeseen() -> Iterator[None]:
     """As long as the model is driven."""
     log, handler = logging.getLogger("mirror_ray.replication.supervision"), _Unforeseen()
