@@ -15,13 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.worker_classes import Checkpoint, Gateway, Heartbeat, Replicator
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.state.actor_names import (
-    NAMESPACE,
-    checkpoint_name,
-    gateway_name,
-    heartbeat_name,
-    replicator_name,
-)
+from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name, gateway_name, heartbeat_name, replicator_name
 
 
 def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str) -> ActorHandle[Any]:

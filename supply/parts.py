@@ -52,12 +52,7 @@ class SupplyPart:
 def all_parts() -> tuple[SupplyPart, ...]:
     """The image's parts, without tools for tests and linting, and without Debian's packages."""
     lock = (ROOT / "requirements-runtime.lock").read_text()
-    return (
-        *of_lock(lock),
-        *of_bundle(KAFKA),
-        *of_bundle(SPARK),
-        *chain.from_iterable(map(of_package, _WITH_JARS)),
-    )
+    return (*of_lock(lock), *of_bundle(KAFKA), *of_bundle(SPARK), *chain.from_iterable(map(of_package, _WITH_JARS)))
 
 
 def of_lock(lock: str) -> list[SupplyPart]:

@@ -134,9 +134,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def _root(
-    debug: Annotated[bool, typer.Option("-v", "--debug", help="Show tracebacks and the log.")] = False,
-) -> None:
+def _root(debug: Annotated[bool, typer.Option("-v", "--debug", help="Show tracebacks and the log.")] = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter(logging.BASIC_FORMAT))
     logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, handlers=[handler])

@@ -90,11 +90,7 @@ def audit(
 
     def show() -> None:
         query = AuditQuery(
-            since_ms=_since_ms(since),
-            flow=flow,
-            cluster=cluster,
-            kinds=frozenset(kind or ()),
-            limit=limit,
+            since_ms=_since_ms(since), flow=flow, cluster=cluster, kinds=frozenset(kind or ()), limit=limit
         )
         render([asdict(entry) for entry in asyncio.run(read_audit(settings, query))], _COLUMNS, output)
 

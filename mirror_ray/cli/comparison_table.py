@@ -205,10 +205,7 @@ def _acl_row(pair: AclPair, topic: str | None, remote: str) -> Row:
 
 
 def _cell(
-    side: SideFacts | None,
-    aspect: Aspect,
-    read: Callable[[SideFacts], int | None],
-    show: Callable[[int | None], str],
+    side: SideFacts | None, aspect: Aspect, read: Callable[[SideFacts], int | None], show: Callable[[int | None], str]
 ) -> str:
     """The cell of one side; if it could not be read, why."""
     if side is None:

@@ -24,9 +24,7 @@ def set_keys(
     keys: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY=VALUE...",
-            help="Such as topics.include=orders.*; KEY- for its default.",
-            show_default=False,
+            metavar="KEY=VALUE...", help="Such as topics.include=orders.*; KEY- for its default.", show_default=False
         ),
     ],
     *,

@@ -108,8 +108,7 @@ _MEANING = {
 def resolve(
     flow: _FlowToChange,
     scope: Annotated[
-        str,
-        typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.", show_default=False),
+        str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.", show_default=False)
     ],
     by: Annotated[
         FaultAnswer, typer.Option(help="The answer; docs/operations.md says what each does.", show_default=False)

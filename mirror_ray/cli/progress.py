@@ -35,11 +35,7 @@ class CatchUp:
         self._blocked_since_s: float | None = None
 
     def update(
-        self,
-        now_s: float,
-        status: SystemStatus,
-        partitions: Iterable[PartitionStatus],
-        topics: Iterable[TopicStatus],
+        self, now_s: float, status: SystemStatus, partitions: Iterable[PartitionStatus], topics: Iterable[TopicStatus]
     ) -> CatchUpVerdict:
         """Add a snapshot that was taken at ``now_s`` of any monotonic clock, and return the verdict."""
         enabled = [flow for flow in status.flows if flow.state != "idle"]

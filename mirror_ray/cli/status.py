@@ -17,18 +17,7 @@ from mirror_ray.cli.options import (
     OutputFormat,
     WatchOption,
 )
-from mirror_ray.cli.output import (
-    Columns,
-    column,
-    count,
-    emit,
-    or_dash,
-    or_empty,
-    out,
-    render,
-    say,
-    table,
-)
+from mirror_ray.cli.output import Columns, column, count, emit, or_dash, or_empty, out, render, say, table
 from mirror_ray.cli.printable import one_line
 from mirror_ray.cli.system import render_from_system, with_system
 from mirror_ray.mirror import Mirror
@@ -170,11 +159,7 @@ def replicators(
 
     def show(system: Mirror) -> None:
         found = system.replicators
-        emit(
-            columns.json_rows(found),
-            output,
-            lambda: out().print(table(columns.rows(found), columns.REPLICATORS)),
-        )
+        emit(columns.json_rows(found), output, lambda: out().print(table(columns.rows(found), columns.REPLICATORS)))
 
     with_system(name, address, show, watch=watch)
 

@@ -43,8 +43,7 @@ _DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be d
 _ForceOption = Annotated[
     bool,
     typer.Option(
-        "--force",
-        help="Go on behind MM2's note also where nothing shows that the topic is the one that MM2 copied.",
+        "--force", help="Go on behind MM2's note also where nothing shows that the topic is the one that MM2 copied."
     ),
 ]
 _QuietOption = Annotated[

@@ -65,19 +65,14 @@ def translate(
     as_of: Annotated[
         str | None,
         typer.Option(
-            "--as-of",
-            metavar="TIME",
-            help=f"Of --all: what was committed then. {TIME_FORMS}.",
-            show_default=False,
+            "--as-of", metavar="TIME", help=f"Of --all: what was committed then. {TIME_FORMS}.", show_default=False
         ),
     ] = None,
     to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIR", help=f"Of --all: write DIR/{_FILE}, too.", show_default=False),
+        Path | None, typer.Option("--to", metavar="DIR", help=f"Of --all: write DIR/{_FILE}, too.", show_default=False)
     ] = None,
     commit: Annotated[
-        bool,
-        typer.Option("--commit", help="Of --all: commit them on the target, by the rules of the group sync."),
+        bool, typer.Option("--commit", help="Of --all: commit them on the target, by the rules of the group sync.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Of --commit: say what would be committed.")] = False,
     force: Annotated[

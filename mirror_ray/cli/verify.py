@@ -107,10 +107,7 @@ def _spark_first_pass(
 
     say("verify: starting Spark in Ray")
     clusters = settings.clusters[flow.source], settings.clusters[flow.target]
-    with (
-        ray_for_spark(name, address, mirror),
-        spark_session(f"verify {flow}", settings.spark, say) as spark,
-    ):
+    with ray_for_spark(name, address, mirror), spark_session(f"verify {flow}", settings.spark, say) as spark:
         yield lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain)
 
 

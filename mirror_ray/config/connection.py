@@ -16,11 +16,7 @@ _PLAIN = f"{_COMMON}plain.PlainLoginModule"
 _SCRAM = f"{_COMMON}scram.ScramLoginModule"
 _OAUTH = f"{_COMMON}oauthbearer.OAuthBearerLoginModule"
 
-_MECHANISMS = {
-    _PLAIN: ("PLAIN",),
-    _SCRAM: ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    _OAUTH: ("OAUTHBEARER",),
-}
+_MECHANISMS = {_PLAIN: ("PLAIN",), _SCRAM: ("SCRAM-SHA-256", "SCRAM-SHA-512"), _OAUTH: ("OAUTHBEARER",)}
 #: Options of the login modules, and the fields that they set.
 _OPTIONS = {
     _PLAIN: {"username": "username", "password": "password"},

@@ -24,12 +24,7 @@ from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, conf
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.mm2_lists import take_tokens, take_transforms, unlisted_transforms
 from mirror_ray.config.reference import our_default
-from mirror_ray.config.settings import (
-    ClusterSettings,
-    FlowSettings,
-    MirrorSettings,
-    SystemSettings,
-)
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SystemSettings
 from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from mirror_ray.config import keys as table
 from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
 
-_CLIENT_SCOPES = {
-    "consumer.": table.CONSUMER_KEYS,
-    "producer.": table.PRODUCER_KEYS,
-    "admin.": table.ADMIN_KEYS,
-}
+_CLIENT_SCOPES = {"consumer.": table.CONSUMER_KEYS, "producer.": table.PRODUCER_KEYS, "admin.": table.ADMIN_KEYS}
 #: Prefixes of client keys within a flow whose keys take effect.
 _FLOW_CLIENT_SCOPES = {
     "consumer.": table.CONSUMER_KEYS,
@@ -19,9 +15,7 @@ _FLOW_CLIENT_SCOPES = {
     "producer.override.": table.PRODUCER_KEYS,
 }
 _CONNECTION_IN_FLOW = ConfigKey(
-    "",
-    KeyUse.REFUSED,
-    "connections belong to a cluster: write ALIAS.KEY, or give the cluster a second alias",
+    "", KeyUse.REFUSED, "connections belong to a cluster: write ALIAS.KEY, or give the cluster a second alias"
 )
 
 

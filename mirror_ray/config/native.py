@@ -110,9 +110,7 @@ def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[s
     flows = list(with_routes(flows))
     problems.extend(f"flows: {sentence}" for sentence in check_loops(flows))
     return MirrorSettings(
-        clusters=clusters,
-        flows=tuple(flows),
-        **{name: getattr(config, name) for name in SystemSettings.model_fields},
+        clusters=clusters, flows=tuple(flows), **{name: getattr(config, name) for name in SystemSettings.model_fields}
     )
 
 

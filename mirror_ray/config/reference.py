@@ -68,15 +68,7 @@ def deviations_table() -> str:
     """Every default that differs from MM2's, as Markdown."""
     rows = [row for _, scope in SCOPES for row in scope if row.deviates]
     unique = {(row.name, row.field): row for row in rows}.values()
-    lines = [
-        (
-            f"`{row.name}`",
-            _cell(row.default),
-            _cell(our_default(row)),
-            row.deviates,
-        )
-        for row in unique
-    ]
+    lines = [(f"`{row.name}`", _cell(row.default), _cell(our_default(row)), row.deviates) for row in unique]
     return "\n".join(_table(("key", "MM2", "here", "why"), lines)).rstrip()
 
 

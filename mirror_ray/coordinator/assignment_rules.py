@@ -29,9 +29,7 @@ class PartitionWeight:
 
 
 def assign(
-    partitions: Mapping[FlowPartition, PartitionWeight],
-    replicators: Sequence[str],
-    owners: Mapping[FlowPartition, str],
+    partitions: Mapping[FlowPartition, PartitionWeight], replicators: Sequence[str], owners: Mapping[FlowPartition, str]
 ) -> dict[FlowPartition, str]:
     """Place every partition.
 

@@ -265,12 +265,7 @@ class CoordinatorQueries:
 
 
 def _state(
-    flow: FlowController,
-    view: TopicView,
-    partition: TopicPartition,
-    report: PartitionReport | None,
-    *,
-    owned: bool,
+    flow: FlowController, view: TopicView, partition: TopicPartition, report: PartitionReport | None, *, owned: bool
 ) -> tuple[PartitionState, str | None]:
     if view.refused is not None:
         return "refused", view.refused

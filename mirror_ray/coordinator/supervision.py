@@ -57,10 +57,7 @@ class GatewayWatch:
     """Polls the gateway."""
 
     def __init__(
-        self,
-        make: Callable[[MirrorSettings], GatewayPort],
-        emit: Emit,
-        refused: Callable[[str], Awaitable[object]],
+        self, make: Callable[[MirrorSettings], GatewayPort], emit: Emit, refused: Callable[[str], Awaitable[object]]
     ) -> None:
         """``refused`` keeps in the audit log that a client was refused, and why."""
         #: Where the web UI is; None: it is off, or not up yet.

@@ -37,14 +37,7 @@ class TopicSync:
     is never deleted. An error is one event, and the next round tries again.
     """
 
-    def __init__(
-        self,
-        flow: FlowController,
-        settings: FlowSettings,
-        port: TopicPort,
-        *,
-        emit: Emit,
-    ) -> None:
+    def __init__(self, flow: FlowController, settings: FlowSettings, port: TopicPort, *, emit: Emit) -> None:
         """``settings`` are those of the rounds; the flow itself may not have applied them yet."""
         self._flow = flow
         self._settings = settings

@@ -31,12 +31,7 @@ def with_members(groups: Mapping[str, ListedGroup]) -> dict[str, ListedGroup]:
 
 
 async def groups_that_went_on(
-    clusters: FailoverClusters,
-    offsets: TranslatedGroups,
-    moved: TranslatedGroups,
-    *,
-    every: bool,
-    skip_active: bool,
+    clusters: FailoverClusters, offsets: TranslatedGroups, moved: TranslatedGroups, *, every: bool, skip_active: bool
 ) -> list[str]:
     """Groups that have done something on the origin since their offsets were translated, or may do so now.
 

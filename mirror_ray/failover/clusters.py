@@ -51,13 +51,7 @@ class FailoverClusters:
     """
 
     def __init__(
-        self,
-        settings: MirrorSettings,
-        flow: FlowName,
-        kind: Kind,
-        *,
-        audit_log: AuditLog,
-        follow: bool = True,
+        self, settings: MirrorSettings, flow: FlowName, kind: Kind, *, audit_log: AuditLog, follow: bool = True
     ) -> None:
         """Prepare. Without ``follow`` no map is read.
 

@@ -130,9 +130,7 @@ async def commit(
     return result
 
 
-def _one_for_each_destination(
-    offsets: Sequence[TranslatedOffset],
-) -> Iterator[tuple[TopicPartition, TranslatedOffset]]:
+def _one_for_each_destination(offsets: Sequence[TranslatedOffset]) -> Iterator[tuple[TopicPartition, TranslatedOffset]]:
     """Yield each destination with its offset; where several topics are merged one offset stands for all."""
     yielded: set[TopicPartition] = set()
     for offset in offsets:
@@ -207,9 +205,7 @@ def _went_back(offset: TranslatedOffset, sources: Mapping[str, int], last: Group
 
 
 async def _write(
-    clusters: FailoverClusters,
-    commits: Mapping[str, Mapping[TopicPartition, tuple[int, str]]],
-    result: CommitResult,
+    clusters: FailoverClusters, commits: Mapping[str, Mapping[TopicPartition, tuple[int, str]]], result: CommitResult
 ) -> None:
     for group, answers in (await clusters.commit(commits)).items():
         result.committed += sum(error is None for error in answers.values())

@@ -22,12 +22,7 @@ from mirror_ray.records.read_committed import CommittedOnly
 _LEAST_BYTES: Final = 16 << 10
 _MOST_BYTES: Final = 1 << 20
 _FETCH: Final = FetchParameters(
-    max_wait_ms=0,
-    min_bytes=0,
-    max_bytes=_MOST_BYTES,
-    max_partition_bytes=_LEAST_BYTES,
-    read_committed=True,
-    rack="",
+    max_wait_ms=0, min_bytes=0, max_bytes=_MOST_BYTES, max_partition_bytes=_LEAST_BYTES, read_committed=True, rack=""
 )
 
 

@@ -11,14 +11,7 @@ from typing import Final, cast, get_args
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, Uuid
 from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported there, not re-exported by name
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka.admin import ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType  # type: ignore[attr-defined]  # imported there, not re-exported by name
 from confluent_kafka.admin import ConfigSource as ClientConfigSource  # type: ignore[attr-defined]
 
 from mirror_ray.kafka.acls import AuthorizedOperations, authorized_operations

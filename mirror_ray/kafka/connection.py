@@ -14,9 +14,7 @@ from kio.static.protocol import RequestPayload
 
 from mirror_ray.kafka import sasl
 from mirror_ray.kafka.connection_setup import TCP_USER_TIMEOUT_MS, SetupStep, connected_socket, raise_setup_error
-from mirror_ray.kafka.framing import (
-    SASL_AUTHENTICATE_KEY,
-)
+from mirror_ray.kafka.framing import SASL_AUTHENTICATE_KEY
 from mirror_ray.kafka.handshake import ApiVersions, negotiate
 from mirror_ray.kafka.kio_messages import decode, encode
 from mirror_ray.kafka.request_pipeline import Answer, Buffer, Request, RequestPipeline, fail_quietly

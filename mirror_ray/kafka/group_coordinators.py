@@ -139,11 +139,7 @@ class GroupCoordinators:
         return answers
 
     async def _ask_broker(
-        self,
-        broker: int,
-        groups: Sequence[str],
-        question: Question[_Answer],
-        answers: dict[str, _Answer | GroupError],
+        self, broker: int, groups: Sequence[str], question: Question[_Answer], answers: dict[str, _Answer | GroupError]
     ) -> bool:
         """Whether the broker was lost before it had answered for all these groups."""
         try:

@@ -163,11 +163,7 @@ class OidcTokens:
 
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         basic = base64.b64encode(f"{self.client_id}:{secret}".encode()).decode()
-        headers = {
-            "Authorization": f"Basic {basic}",
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-        }
+        headers = {"Authorization": f"Basic {basic}", "Accept": "application/json", "Accept-Encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
         try:
             async with (

@@ -11,12 +11,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # imported there, not re-exported by name
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]  # imported there, not re-exported by name
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin, exists

@@ -184,9 +184,7 @@ class FlowStatus:
     #: Age of the last heartbeat that the target acknowledged; None before the first or where they are off.
     heartbeat_age_s: float | None = field(
         metadata=figure(
-            "Heartbeat",
-            "seconds",
-            metric=gauge("heartbeat_age_seconds", "Since the target acknowledged a heartbeat."),
+            "Heartbeat", "seconds", metric=gauge("heartbeat_age_seconds", "Since the target acknowledged a heartbeat.")
         )
     )
     #: Whether topics were listed at least once since the coordinator began.
@@ -217,8 +215,7 @@ class FlowStatus:
     held: ThrottledTime = field(default_factory=ThrottledTime)
     #: Of its topics together, and as theirs.
     compression: float | None = field(
-        default=None,
-        metadata=figure("Compressed", "ratio", metric=gauge("flow_compression_ratio", _COMPRESSION)),
+        default=None, metadata=figure("Compressed", "ratio", metric=gauge("flow_compression_ratio", _COMPRESSION))
     )
     cost_per_hour: float | None = field(default=None, metadata=figure("Cost/h", "money"))
 

@@ -90,11 +90,7 @@ class CheckpointRecord:
         metadata = values.string()
         values.end()
         return cls(
-            group=group,
-            partition=partition,
-            upstream_offset=upstream,
-            downstream_offset=downstream,
-            metadata=metadata,
+            group=group, partition=partition, upstream_offset=upstream, downstream_offset=downstream, metadata=metadata
         )
 
 

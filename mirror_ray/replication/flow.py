@@ -258,8 +258,7 @@ class FlowReplication:
             lambda copy: self._target.metadata.leader(copy.assignment.target),
         )
         self._source_queries.begin(
-            (copy for copy in self.copies if copy.asks_source),
-            lambda copy: self._source.metadata.leader(copy.source),
+            (copy for copy in self.copies if copy.asks_source), lambda copy: self._source.metadata.leader(copy.source)
         )
 
     def _unanswered(self, copies: list[PartitionReplication], text: str) -> None:

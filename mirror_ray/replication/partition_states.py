@@ -34,7 +34,7 @@ class CopyState(Enum):
         self.fetches = self.name in {"REALIGNING", "RUNNING"}
         #: Whether the target's log end was read and fits, so that what is buffered may be sent.
         self.sends = self.fetches or self.name in {
-            *("UNPLACED", "ASKING_SOURCE", "AWAITING_DEAD_LETTERS", "BLOCKED", "DRAINING"),
+            *("UNPLACED", "ASKING_SOURCE", "AWAITING_DEAD_LETTERS", "BLOCKED", "DRAINING")
         }
         #: Whether a batch was refused since the target's log end was read.
         self.refused = self.name in {"REFUSED", "STOPPED_REFUSED"}

@@ -39,7 +39,7 @@ def headline(document: Document) -> list[str]:
             f" {plural(len(document['topics']), 'topic')}, {size(total['wire_bytes'])} on the wire:"
             f" {short(total['records_per_s'])} records and {per_second(total['wire_bytes_per_s'])} on average,"
             f" and {short(peak['records_per_s'])} records/s at the peak ({moment(peak['step_ms'])} UTC)."
-        ),
+        )
     ]
     if total["compression_ratio_estimated"] is not None:
         sentences.append(

@@ -153,9 +153,7 @@ class SparkFirstPass:
         )
         found = {
             row["job"]: FirstPassResult(
-                records=row["records"] or 0,
-                target_records=row["records"] or 0,
-                ranges=tuple(sorted(row["ranges"])),
+                records=row["records"] or 0, target_records=row["records"] or 0, ranges=tuple(sorted(row["ranges"]))
             )
             for row in rows
         }
@@ -287,10 +285,7 @@ def _key_result(row: Any, keys: set[bytes]) -> FirstPassResult:
     if row is None:
         return FirstPassResult()
     return FirstPassResult(
-        records=row["mine"] or 0,
-        target_records=row["theirs"] or 0,
-        keys=row["keys"],
-        differing_keys=frozenset(keys),
+        records=row["mine"] or 0, target_records=row["theirs"] or 0, keys=row["keys"], differing_keys=frozenset(keys)
     )
 
 

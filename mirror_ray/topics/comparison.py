@@ -236,12 +236,7 @@ def _compare_configs(
 
 
 def _verdict(
-    key: str,
-    source: ConfigValue | None,
-    remote: ConfigValue | None,
-    configs: ConfigPropertyFilter,
-    *,
-    altered: bool,
+    key: str, source: ConfigValue | None, remote: ConfigValue | None, configs: ConfigPropertyFilter, *, altered: bool
 ) -> ConfigVerdict:
     """``altered``: config sync would alter it."""
     if source is None or remote is None:

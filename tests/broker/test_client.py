@@ -47,11 +47,7 @@ def write_checkpoints(target: DevCluster, alias: str, *messages: Message) -> Non
 def checkpoint(group: str, partition: TopicPartition, offset: int, metadata: str = "") -> Message:
     """A checkpoint as a record."""
     key, value = CheckpointRecord(
-        group=group,
-        partition=partition,
-        upstream_offset=offset + 7,
-        downstream_offset=offset,
-        metadata=metadata,
+        group=group, partition=partition, upstream_offset=offset + 7, downstream_offset=offset, metadata=metadata
     ).encode()
     return Message(value, key)
 

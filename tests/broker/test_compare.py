@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclOperation,
-    AdminClient,
-    NewPartitions,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions  # type: ignore[attr-defined]
 from typer.testing import CliRunner, Result
 
 from mirror_ray.cli.app import app

@@ -57,10 +57,7 @@ def settings(clusters: Clusters, name: str, *shared: str) -> MirrorSettings:
     topics = TopicSettings(
         include=(f"{name}-.*",),
         refresh_interval_s=0.5,
-        rename=(
-            RenamePattern(match="(.*)-(?:a|b)", to="$1-one"),
-            RenamePattern(match="(.*)-c(_*)", to="${2}$1"),
-        ),
+        rename=(RenamePattern(match="(.*)-(?:a|b)", to="$1-one"), RenamePattern(match="(.*)-c(_*)", to="${2}$1")),
         shared_remote=shared,
     )
     return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics)

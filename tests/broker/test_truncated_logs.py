@@ -17,16 +17,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.state.schema import state_topic
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Replicated, cluster_settings
-from tests.support.kafka import (
-    Message,
-    Record,
-    append,
-    delete_records,
-    end_offsets,
-    produce,
-    read_all,
-    sample_messages,
-)
+from tests.support.kafka import Message, Record, append, delete_records, end_offsets, produce, read_all, sample_messages
 from tests.support.lease_gate import LeaseGate
 from tests.support.local import LocalSystem, aside
 from tests.support.systems import settings_of

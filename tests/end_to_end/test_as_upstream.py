@@ -106,10 +106,7 @@ def test_replicate_from_latest(pair: dict[str, DevCluster], mark: str, system: s
     """testReplicateFromLatest: of a topic that was there before, exactly what comes after the start is copied."""
     create_topic(pair["A"].confluent_config(), mark, PARTITIONS)
     produce(pair["A"].confluent_config(), mark, messages())
-    mirror = run(
-        system,
-        settings_of(pair, "A->B", topics=f"{mark}.*", fetch=FetchSettings(auto_offset_reset="latest")),
-    )
+    mirror = run(system, settings_of(pair, "A->B", topics=f"{mark}.*", fetch=FetchSettings(auto_offset_reset="latest")))
     wait_caught_up(mirror, {("A->B", mark): PARTITIONS})
     produce(pair["A"].confluent_config(), mark, messages(RECORDS))
     copied(mirror, "A->B", mark, RECORDS)

@@ -96,12 +96,7 @@ class Scene:
 
 @pytest.fixture
 async def scene(
-    clusters: Clusters,
-    fragile: DevCluster,
-    guarded: DevListener,
-    make_topic: TopicMaker,
-    system: str,
-    tmp_path: Path,
+    clusters: Clusters, fragile: DevCluster, guarded: DevListener, make_topic: TopicMaker, system: str, tmp_path: Path
 ) -> AsyncIterator[Scene]:
     """A->F, whose target can be held still and killed, and G->B, whose source can take a right away."""
     topic, forbidden = make_topic(clusters.a, 2), make_topic(guarded, 1)

@@ -62,11 +62,7 @@ MUTANTS = (
         "return end > self.acknowledged.target_offset or",
         "return end > self.acknowledged.target_offset + 1 or",
     ),
-    _partition(
-        "the last batch behind a refusal is not looked at",
-        "doubtful = self.state.refused or",
-        "doubtful =",
-    ),
+    _partition("the last batch behind a refusal is not looked at", "doubtful = self.state.refused or", "doubtful ="),
     _states(
         "a refusal is never over",
         "(_E.TARGET_END_READ, _READS_TARGET, _S.UNPLACED, (_I.PLACE,))",

@@ -145,9 +145,7 @@ MUTANTS = (
         "elif False and",
     ),
     _lifecycle(
-        "a topic that is gone is looked for without end",
-        "if error in MISSING and retry.fails_for_long:",
-        "if False:",
+        "a topic that is gone is looked for without end", "if error in MISSING and retry.fails_for_long:", "if False:"
     ),
     _lifecycle(
         "it is sent on while its end is read",
@@ -171,8 +169,6 @@ MUTANTS = (
     ),
     _retry("refusals at other places count together", "if position == self.contradicted_at else 1", "if True else 1"),
     _retry(
-        "an acknowledgement does not end a contradiction",
-        "self.contradictions, self.contradicted_at = 0, None",
-        "pass",
+        "an acknowledgement does not end a contradiction", "self.contradictions, self.contradicted_at = 0, None", "pass"
     ),
 )

@@ -42,9 +42,7 @@ MUTANTS = (
         'begin anew with everything that is wanted."""',
     ),
     _fetcher(
-        "an answer to an earlier question is taken",
-        " or not self._interest.is_asked_for(copy, fetched.key):",
-        ":",
+        "an answer to an earlier question is taken", " or not self._interest.is_asked_for(copy, fetched.key):", ":"
     ),
     _fetcher(
         "an answer for one that is not fetched is taken",
@@ -77,11 +75,7 @@ MUTANTS = (
         "FetchPosition(copy.fetch_offset, copy.fetch_epoch)",
         "FetchPosition(copy.fetch_offset)",
     ),
-    _fetcher(
-        "a position out of the log's bounds is not asked about",
-        "            copy.out_of_range()\n",
-        "",
-    ),
+    _fetcher("a position out of the log's bounds is not asked about", "            copy.out_of_range()\n", ""),
     _fetcher(
         "an error of a partition is not looked at", "            if fetched.error_code:\n", "            if False:\n"
     ),

@@ -224,9 +224,7 @@ MUTANTS = (
     _record("the sequence is not kept", "            sequence=pair.sequence,\n", ""),
     _state("a grant's owner is lost", ', owner=document.get("owner", ""))', ")"),
     _state(
-        "a decision loses where to go on",
-        'fault["resume"] = OffsetPair(**fault["resume"])',
-        'fault["resume"] = None',
+        "a decision loses where to go on", 'fault["resume"] = OffsetPair(**fault["resume"])', 'fault["resume"] = None'
     ),
     _state(
         "a kind is not known",

@@ -18,11 +18,7 @@ from mirror_ray.report.target_cluster import read_ends, read_skipped_ranges
 from mirror_ray.spark.report import read_new, select
 from tests.support.clusters import Clusters
 from tests.support.copied_flow import CopiedFlow, copy_with_kill
-from tests.support.kafka import (
-    Message,
-    create_topic,
-    produce,
-)
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.statistics import partition_statistics
 from tests.support.systems import settings_of
 

@@ -32,18 +32,8 @@ from mirror_ray.state.records import FlowRecord
 from mirror_ray.state.schema import FLOW, PARTITION, state_topic
 from tests.support.clusters import Clusters
 from tests.support.engine import ensure_compacted
-from tests.support.kafka import (
-    Message,
-    Record,
-    append,
-    create_topic,
-    end_offsets,
-    produce_transactions,
-    read_placed,
-)
-from tests.support.kafka import (
-    produce as produce_messages,
-)
+from tests.support.kafka import Message, Record, append, create_topic, end_offsets, produce_transactions, read_placed
+from tests.support.kafka import produce as produce_messages
 from tests.support.planted_faults import RECORDS, Case, Kind, Line, with_fault
 from tests.support.systems import settings_of
 from tests.support.transforms import suffix, transforms
@@ -51,10 +41,7 @@ from tests.support.transforms import suffix, transforms
 #: Of partitions that are still being copied: so many are acknowledged, and so many more were written.
 _ACKNOWLEDGED, _IN_FLIGHT = 8, 3
 _APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}
-_CONFIGS: Mapping[Kind, Mapping[str, str]] = {
-    "compacted": {"cleanup.policy": "compact"},
-    "append-time": _APPEND_TIME,
-}
+_CONFIGS: Mapping[Kind, Mapping[str, str]] = {"compacted": {"cleanup.policy": "compact"}, "append-time": _APPEND_TIME}
 _KEPT = {"retention.ms": "-1"}
 
 

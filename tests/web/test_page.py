@@ -88,11 +88,7 @@ async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page
     await page.look("document.querySelector('#view .controls button').focus()")
     await page.press("Enter")
     await page.wait("document.querySelector('#told').textContent === 'scale: done'")
-    assert there.system.told == [
-        ("pause", "A->B", "topic-7", None),
-        ("resume", "A->B", "topic-7", None),
-        ("scale", 3),
-    ]
+    assert there.system.told == [("pause", "A->B", "topic-7", None), ("resume", "A->B", "topic-7", None), ("scale", 3)]
 
 
 async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: Site, page: Page) -> None:

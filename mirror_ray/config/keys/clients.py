@@ -118,8 +118,7 @@ PRODUCER_KEYS: Final = (
     *ignored("replicator_buffer_bytes bounds what is held", "buffer.memory max.block.ms"),
     *ignored("a batch counts as copied only when all in-sync replicas have it", "acks"),
     *ignored(
-        EXACTLY_ONCE,
-        "enable.idempotence transactional.id transaction.timeout.ms transaction.two.phase.commit.enable",
+        EXACTLY_ONCE, "enable.idempotence transactional.id transaction.timeout.ms transaction.two.phase.commit.enable"
     ),
     *ignored("a batch is sent until it is acknowledged", "delivery.timeout.ms"),
     *ignored("a batch keeps its partition", "partitioner.*"),

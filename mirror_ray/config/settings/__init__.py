@@ -13,11 +13,7 @@ from mirror_ray.config.settings.cluster import (
     SecuritySettings,
     SslSettings,
 )
-from mirror_ray.config.settings.derived import (
-    backfill_settings,
-    route_settings,
-    with_all_names,
-)
+from mirror_ray.config.settings.derived import backfill_settings, route_settings, with_all_names
 from mirror_ray.config.settings.flow import (
     BackfillSettings,
     FaultSettings,

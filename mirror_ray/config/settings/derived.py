@@ -78,10 +78,7 @@ def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
     )
     provenance = tuple(
         ProvenanceOfFlow(
-            flow=flow.name,
-            include=flow.topics.include,
-            exclude=flow.topics.exclude,
-            max_hops=flow.provenance.max_hops,
+            flow=flow.name, include=flow.topics.include, exclude=flow.topics.exclude, max_hops=flow.provenance.max_hops
         )
         for flow in given
         if flow.enabled and flow.provenance.enabled and flow.route is None

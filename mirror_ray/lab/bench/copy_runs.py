@@ -147,10 +147,7 @@ def copy_baseline(environment: BenchEnvironment, measurement: CopyMeasurement, t
         end for _, end in sorted(TopicEnds(environment.source, topic, range(data.partitions)).by_partition().items())
     ]
     ready = list(rounds(data, environment.prepared.batches(data)))
-    with (
-        RawConnection(environment.source.bootstrap) as source,
-        RawConnection(environment.target.bootstrap) as target,
-    ):
+    with RawConnection(environment.source.bootstrap) as source, RawConnection(environment.target.bootstrap) as target:
         began_s, cpu_s = time.monotonic(), time.process_time()
         deque(source.fetch(topic, ends), maxlen=0)
         fetched_s = time.monotonic() - began_s

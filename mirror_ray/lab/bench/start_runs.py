@@ -52,10 +52,7 @@ class ContenderStart:
             system.start()
             progress.until(1, _START_S)
             first_s = progress.last_s - began_s
-        self.figures = {
-            "first_record_s": first_s,
-            "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s,
-        }
+        self.figures = {"first_record_s": first_s, "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s}
         progress.until(self._data.records, _START_S)
         wait_until(lambda: not system.starting(), _START_S, "the command that starts it has ended")
         time.sleep(_SETTLE_S)

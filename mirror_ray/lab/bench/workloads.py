@@ -189,25 +189,14 @@ def _long() -> tuple[Workload, ...]:
             name="scale",
             title="Records of 1 KB, zstd, 500 in a batch, by replicators and tasks",
             contenders=tuple(scaled(contender, workers) for workers in (1, 2, 4) for contender in pair),
-            measurements=(
-                CopyMeasurement(
-                    workload="scale",
-                    data=_large(500_000, partitions=16),
-                ),
-            ),
+            measurements=(CopyMeasurement(workload="scale", data=_large(500_000, partitions=16)),),
         ),
         _repack(),
         Workload(
             name="rf3",
             title="A target of three brokers, replication factor 3",
             contenders=pair,
-            measurements=(
-                CopyMeasurement(
-                    workload="rf3",
-                    data=_large(500_000),
-                    site=ClusterSite(target_brokers=3),
-                ),
-            ),
+            measurements=(CopyMeasurement(workload="rf3", data=_large(500_000), site=ClusterSite(target_brokers=3)),),
             repeats=2,
         ),
     )

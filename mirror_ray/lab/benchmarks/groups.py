@@ -35,10 +35,7 @@ async def read(coordinators: GroupCoordinators, commits: GroupCommits, options: 
     expect(first, changed=len(groups))
     expect(await timed("round without a change", options.rounds, lambda: reader.read(groups)), changed=0)
     last = await timed(
-        f"round, {len(some)} groups changed",
-        options.rounds,
-        lambda: reader.read(groups),
-        lambda: commits.advance(some),
+        f"round, {len(some)} groups changed", options.rounds, lambda: reader.read(groups), lambda: commits.advance(some)
     )
     expect(last, changed=len(some))
 

@@ -20,13 +20,7 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings, TopicSettin
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.dataset import PreparedTopics, fill
 from mirror_ray.lab.bench.measurements import DataSpec
-from mirror_ray.lab.benchmarks.harness import (
-    cluster_pair,
-    cluster_settings,
-    elapsed,
-    parse_arguments,
-    running_system,
-)
+from mirror_ray.lab.benchmarks.harness import cluster_pair, cluster_settings, elapsed, parse_arguments, running_system
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName

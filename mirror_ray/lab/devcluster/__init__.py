@@ -11,15 +11,7 @@ if TYPE_CHECKING:
     from mirror_ray.lab.devcluster.clusters import run_clusters, stop_clusters
     from mirror_ray.lab.devcluster.security import DevSecurity
 
-__all__ = [
-    "QUICK_START",
-    "Broker",
-    "DevCluster",
-    "DevListener",
-    "DevSecurity",
-    "run_clusters",
-    "stop_clusters",
-]
+__all__ = ["QUICK_START", "Broker", "DevCluster", "DevListener", "DevSecurity", "run_clusters", "stop_clusters"]
 
 _HOMES = {
     "broker": ("QUICK_START", "Broker"),

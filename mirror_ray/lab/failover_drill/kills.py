@@ -27,13 +27,7 @@ from mirror_ray.lab.chaos.chaos_run import Say, StartSystem
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import mm2_properties
 from mirror_ray.lab.failover_drill.command import FailoverCommand
-from mirror_ray.lab.failover_drill.drill_report import (
-    Kill,
-    KillSettings,
-    KillsOutcome,
-    KillVictim,
-    group_differences,
-)
+from mirror_ray.lab.failover_drill.drill_report import Kill, KillSettings, KillsOutcome, KillVictim, group_differences
 from mirror_ray.lab.kafka_client import client_config, create_topic
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError

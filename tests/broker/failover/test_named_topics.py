@@ -73,10 +73,7 @@ class Scene:
             for topic, count in ((self.orders, 2), (self.returns, 1), (self.legacy, 2))
         }
         orders, (returns,), legacy = (records[topic] for topic in (self.orders, self.returns, self.legacy))
-        return {
-            self.both: orders[0][40:] + orders[1][10:] + returns[70:],
-            self.plain: legacy[0][13:] + legacy[1][17:],
-        }
+        return {self.both: orders[0][40:] + orders[1][10:] + returns[70:], self.plain: legacy[0][13:] + legacy[1][17:]}
 
 
 class OneOfTwo(Scene):

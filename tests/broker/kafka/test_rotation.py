@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion  # type: ignore[attr-defined]
 
 from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
@@ -53,8 +48,7 @@ def entry(cluster: DevCluster, tmp_path: Path) -> SecuritySettings:
     (tmp_path / "pw").write_text(_OLD)
     properties = cluster.client_properties(_USER)
     ssl = SslSettings(
-        truststore_location=properties["ssl.truststore.location"],
-        keystore_location=properties["ssl.keystore.location"],
+        truststore_location=properties["ssl.truststore.location"], keystore_location=properties["ssl.keystore.location"]
     )
     password = Secret(f"${{dir:{tmp_path}:pw}}", STANDARD_PROVIDERS)
     sasl = SaslSettings(mechanism="SCRAM-SHA-512", username=_USER, password=password)

@@ -9,9 +9,7 @@ import pytest
 
 from tests.support.clusters import Clusters
 from tests.support.engine import Replicated
-from tests.support.group_sync import (
-    internal_topics,
-)
+from tests.support.group_sync import internal_topics
 
 
 @pytest.fixture

@@ -9,17 +9,8 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.observe.groups import GroupPartitionStatus
 from tests.support.clusters import Clusters
 from tests.support.engine import Engine, Replicated
-from tests.support.group_sync import (
-    commit_many,
-    group_sync,
-    partition_statuses,
-)
-from tests.support.kafka import (
-    Message,
-    produce,
-    produce_transactions,
-    read_placed,
-)
+from tests.support.group_sync import commit_many, group_sync, partition_statuses
+from tests.support.kafka import Message, produce, produce_transactions, read_placed
 
 
 def numbered(first: int, last: int) -> list[Message]:

@@ -17,15 +17,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated
-from tests.support.kafka import (
-    Message,
-    Record,
-    assert_equal_copies,
-    create_topic,
-    produce,
-    read_all,
-    sample_messages,
-)
+from tests.support.kafka import Message, Record, assert_equal_copies, create_topic, produce, read_all, sample_messages
 from tests.support.logs import cut_log
 from tests.support.waiting import wait_until
 

@@ -13,14 +13,7 @@ from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import PartitionStatistics, decode_statistics
 from tests.support.clusters import KafkaCluster, TopicMaker
 from tests.support.engine import Engine, Replicated, ensure_topic, logged_batches
-from tests.support.kafka import (
-    CODECS,
-    exists,
-    produce,
-    produce_transactions,
-    read_all,
-    sample_messages,
-)
+from tests.support.kafka import CODECS, exists, produce, produce_transactions, read_all, sample_messages
 from tests.support.waiting import wait_until_async
 
 TOPIC = statistics_topic("A")

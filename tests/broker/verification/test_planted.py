@@ -71,10 +71,7 @@ async def test_a_sample_of_the_ranges(flow: Replicated, make_topic: TopicMaker) 
     topic = make_topic(flow.source)
     flow.remote(topic)
     produce_transactions(
-        flow.source.confluent_config(),
-        topic,
-        [(sample_messages(1000), True)],
-        transactional_id=uuid.uuid4().hex,
+        flow.source.confluent_config(), topic, [(sample_messages(1000), True)], transactional_id=uuid.uuid4().hex
     )
     await flow.copy([topic])
     report = await verified(flow.settings(), [topic], range_offsets=50, sample=0.25)

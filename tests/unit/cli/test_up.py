@@ -12,10 +12,7 @@ import pytest
 
 from mirror_ray.cli import control
 from mirror_ray.config.load import load_settings
-from mirror_ray.model.errors import (
-    ConfigError,
-    NotRunningError,
-)
+from mirror_ray.model.errors import ConfigError, NotRunningError
 from tests.unit.cli.fakes import CONFIG, PARTITION, FakeCoordinator
 
 Run = Callable[..., Any]

@@ -15,13 +15,7 @@ from mirror_ray.config.properties import parse_properties
 
 _HERE = Path(__file__).parent
 _ALIASES = ("A", "B", "C.d")
-_CONNECTOR_KEYS = (
-    "topics",
-    "enabled",
-    "replication.factor",
-    "replication.policy.separator",
-    "emit.heartbeats.enabled",
-)
+_CONNECTOR_KEYS = ("topics", "enabled", "replication.factor", "replication.policy.separator", "emit.heartbeats.enabled")
 
 
 def _answers(properties: Mapping[str, RawValue]) -> Iterator[str]:

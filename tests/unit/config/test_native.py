@@ -105,10 +105,7 @@ def test_references(load: Callable[..., LoadedConfig]) -> None:
         ("replicators: ${env:N}", ["replicators: the environment variable N is not set"]),
         ("version: 1", ["the key 'version' is given twice"]),
         ("defaults: {policy: {class_name: com.x.Y}}", ["flows.A->B.policy.class_name: com.x.Y is a Java class"]),
-        (
-            "defaults: {policy: {separator: _}}\nreplicators: x",
-            ["replicators: should be a valid integer"],
-        ),
+        ("defaults: {policy: {separator: _}}\nreplicators: x", ["replicators: should be a valid integer"]),
     ],
 )
 def test_mistake_is_named_by_its_path(problems: Callable[..., list[str]], text: str, says: list[str]) -> None:

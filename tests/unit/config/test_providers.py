@@ -59,10 +59,7 @@ def test_what_is_not_allowed_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reference", "says"),
-    [
-        ("${vault:/a:b}", "'vault'; declared are: file"),
-        ("${file:/no/such:b}", "/no/such can't be read"),
-    ],
+    [("${vault:/a:b}", "'vault'; declared are: file"), ("${file:/no/such:b}", "/no/such can't be read")],
 )
 def test_missing_values_are_named(reference: str, says: str) -> None:
     """An undeclared provider and a missing file are told by name."""

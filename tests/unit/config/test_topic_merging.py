@@ -57,11 +57,7 @@ def test_created_once_with_the_most_partitions() -> None:
     """Configs are those of the first topic by name; what differs is said."""
     alone = RemoteTopicPlan(source_topic="z", remote_topic="A.z", partitions=1)
     found = merge_plans(
-        [
-            plan("b", 5, create=creation(5, retention="7")),
-            alone,
-            plan("a", 3, create=creation(3, retention="9")),
-        ]
+        [plan("b", 5, create=creation(5, retention="7")), alone, plan("a", 3, create=creation(3, retention="9"))]
     )
     assert [plan.source_topic for plan in found] == ["b", "z", "a"]
     assert found[1] is alone

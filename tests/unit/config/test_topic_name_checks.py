@@ -107,11 +107,7 @@ ROUND = [
     ),
     # The other one copies it by its name.
     ("A->B: {topics: {include: [x], map: {x: y}}}", "B->A: {topics: {include: [y]}}", "topic y would go back to A"),
-    (
-        "A->B: {topics: {rename: [{match: '(.*)', to: '$1'}]}}",
-        "B->A: {}",
-        "B->A could copy nothing",
-    ),
+    ("A->B: {topics: {rename: [{match: '(.*)', to: '$1'}]}}", "B->A: {}", "B->A could copy nothing"),
     (
         "A->B: {topics: {rename: [{match: 'a(.*)', to: 'b$1'}]}}",
         "B->A: {topics: {include: [bx, c]}}",

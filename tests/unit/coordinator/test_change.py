@@ -73,11 +73,7 @@ async def test_another_flow_leaves_the_first_alone(world: World) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"groups": {"include": ("ours",)}},
-        {"heartbeats": {"emit_interval_s": 9.0}},
-        {"trouble": {"policy": "skip"}},
-    ],
+    [{"groups": {"include": ("ours",)}}, {"heartbeats": {"emit_interval_s": 9.0}}, {"trouble": {"policy": "skip"}}],
 )
 async def test_what_runs_beside_stops_no_copy(world: World, options: dict[str, Any]) -> None:
     """Groups, heartbeats, and what becomes of troubles: no partition is released or assigned for them."""

@@ -21,11 +21,7 @@ from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partitio
 ORDERS = partition("orders")
 REMOTE = TopicPartition("A.orders", 0)
 REMOVED = PartitionFault(
-    kind="source_removed",
-    text="offsets 50 to 80 were removed",
-    source_from=50,
-    source_to=80,
-    resume=OffsetPair(80, 50),
+    kind="source_removed", text="offsets 50 to 80 were removed", source_from=50, source_to=80, resume=OffsetPair(80, 50)
 )
 LOST = PartitionFault(kind="copy_lost", text="no place fits", target_from=0, target_to=50)
 

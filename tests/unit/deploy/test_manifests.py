@@ -65,7 +65,7 @@ def test_there_is_something_to_validate() -> None:
     """Every kind that we ship was found."""
     kinds = {manifest["kind"] for path in _FILES for manifest in read(path)}
     assert kinds == {
-        *("NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "RayCluster", "RayJob", "Service"),
+        *("NetworkPolicy", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "RayCluster", "RayJob", "Service")
     }
 
 

@@ -22,12 +22,7 @@ def ends(copied_to: int | None, log_end: int, *, log_start: int = 0, stable: int
     )
 
 
-@given(
-    st.integers(0, 20),
-    st.integers(0, 20),
-    st.integers(0, 20),
-    st.one_of(st.none(), st.integers(0, 60)),
-)
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), st.one_of(st.none(), st.integers(0, 60)))
 def test_nothing_is_left_behind_only_where_every_record_was_copied(
     log_start: int, stable: int, unstable: int, copied_to: int | None
 ) -> None:

@@ -60,10 +60,7 @@ def test_a_group_of_the_new_protocol() -> None:
         return SimpleNamespace(topic_partitions=[SimpleNamespace(topic_name=each) for each in topics])
 
     member = SimpleNamespace(
-        subscribed_topic_names=("a",),
-        subscribed_topic_regex="x.*",
-        assignment=given("b"),
-        target_assignment=given("c"),
+        subscribed_topic_names=("a",), subscribed_topic_regex="x.*", assignment=given("b"), target_assignment=given("c")
     )
     found = _consumer_subscription(SimpleNamespace(members=[member]))
     assert found == Subscription(frozenset("abc"), frozenset({"x.*"}))

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.lab.judge import (
-    AcknowledgedIds,
-    SourceVerdict,
-    judge_compacted,
-    judge_copy,
-    judge_merged,
-    judge_source,
-)
+from mirror_ray.lab.judge import AcknowledgedIds, SourceVerdict, judge_compacted, judge_copy, judge_merged, judge_source
 from mirror_ray.lab.load_record import LoadRecord, PlacedRecord, RecordId, make_record, record_id
 
 NOW_MS = 1_800_000_000_000

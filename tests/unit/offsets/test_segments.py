@@ -163,11 +163,7 @@ def test_what_the_target_lost_is_forgotten_though_the_source_went_on() -> None:
     segments.add(Segment(0, 0, 5, 0), 5)
     segments.add(Segment(10, 5, 5, 5), 15)
     segments.add(Segment(20, 2, 3, 2), 23)
-    assert [segments.to_source(target) for target in (1, 2, 4)] == [
-        ExactOffset(1),
-        ExactOffset(20),
-        ExactOffset(22),
-    ]
+    assert [segments.to_source(target) for target in (1, 2, 4)] == [ExactOffset(1), ExactOffset(20), ExactOffset(22)]
     assert segments.to_target(12) == ExactOffset(2)
 
 

@@ -71,9 +71,7 @@ def batch_bytes(
     data = payload(records, base_offset, base_timestamp) if data is None else data
     covered = struct.pack(">hiqqqhii", attributes, last - base_offset, base_timestamp, latest, *producer, len(records))
     covered += data
-    return bytearray(
-        struct.pack(">qiibI", base_offset, len(covered) + 9, 7, 2, crc32c(covered)) + covered,
-    )
+    return bytearray(struct.pack(">qiibI", base_offset, len(covered) + 9, 7, 2, crc32c(covered)) + covered)
 
 
 def message(
@@ -100,11 +98,7 @@ def plain_records(draw: st.DrawFn, min_size: int = 1) -> list[Plain]:
     for step in steps:
         records.append(
             Plain(
-                offset=offset,
-                timestamp=draw(_TIMESTAMPS),
-                key=draw(_BYTES),
-                value=draw(_BYTES),
-                headers=draw(_HEADERS),
+                offset=offset, timestamp=draw(_TIMESTAMPS), key=draw(_BYTES), value=draw(_BYTES), headers=draw(_HEADERS)
             )
         )
         offset += step

@@ -181,10 +181,7 @@ def test_random_payloads_are_corrupt_and_nothing_else(data: bytes, codec: Codec,
     records = [Plain(offset=0, timestamp=0)] * count
     batch = only(
         batch_bytes(
-            records,
-            last_offset=5,
-            attributes=CODECS.index(codec),
-            data=compress(codec, data) if packed else data,
+            records, last_offset=5, attributes=CODECS.index(codec), data=compress(codec, data) if packed else data
         )
     )
     with suppress(CorruptBatchError):

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.records.batch import CODECS
-from mirror_ray.records.statistics import (
-    LATENCY_BOUNDS_MS,
-    PartitionStatistics,
-    decode_statistics,
-    latency_bucket,
-)
+from mirror_ray.records.statistics import LATENCY_BOUNDS_MS, PartitionStatistics, decode_statistics, latency_bucket
 from tests.support.statistics import partition_statistics
 
 COUNT = st.integers(0, 2**63 - 1)

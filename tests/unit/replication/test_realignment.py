@@ -244,10 +244,7 @@ def test_contents_leave_out_the_timestamps_that_the_target_set() -> None:
     assert ContentMatch(contents).passed(_batch(0, [b"a", b"b"], timestamp=1), 0) == 1
 
 
-@given(
-    keys=st.lists(st.integers(0, 3), min_size=1, max_size=30),
-    data=st.data(),
-)
+@given(keys=st.lists(st.integers(0, 3), min_size=1, max_size=30), data=st.data())
 def test_a_match_finds_the_place_where_both_sides_were_cleaned(keys: list[int], data: st.DataObject) -> None:
     """The first record that was not copied, whatever cleaning took of the others on either side."""
     count = data.draw(st.integers(1, len(keys)), "copied")

@@ -79,13 +79,7 @@ BACKFILL = BackfillRecord(
     topic="t", into="again", ranges=(BackfillRange(0, 5, 20),), said="from 0@5", time_ms=7, positions=((0, 9),)
 )
 SOME_ACL = Acl(
-    resource="TOPIC",
-    name="A.t",
-    pattern="LITERAL",
-    principal="User:x",
-    host="*",
-    operation="READ",
-    permission="ALLOW",
+    resource="TOPIC", name="A.t", pattern="LITERAL", principal="User:x", host="*", operation="READ", permission="ALLOW"
 )
 #: Every kind: kind, key, record, and its documents in the state topic to the letter; None is a tombstone.
 DOCUMENTS: tuple[tuple[RecordKind[Any, Any], object, object, dict[str, object]], ...] = (
@@ -156,18 +150,8 @@ DOCUMENTS: tuple[tuple[RecordKind[Any, Any], object, object, dict[str, object]],
         },
     ),
     (schema.START, "t", LATEST, {"latest/t": {}, "start/t": None}),
-    (
-        schema.START,
-        "u",
-        TIMESTAMP,
-        {"latest/u": None, "start/u": {"at": "2023-11-14T22:13:20.123Z"}},
-    ),
-    (
-        schema.START,
-        "v",
-        OFFSETS,
-        {"latest/v": None, "start/v": {"at": "0@7 2@9"}},
-    ),
+    (schema.START, "u", TIMESTAMP, {"latest/u": None, "start/u": {"at": "2023-11-14T22:13:20.123Z"}}),
+    (schema.START, "v", OFFSETS, {"latest/v": None, "start/v": {"at": "0@7 2@9"}}),
     (
         schema.BACKFILL,
         "1a2b",

@@ -120,10 +120,7 @@ def test_groups_and_topics_that_do_not_exist_yet() -> None:
     """They belong to no topic that can be shown."""
     group, later = acl("READ", "app", resource="GROUP"), acl("READ", "later")
     found = compare_other_acls(facts([group, later, acl()], [group], rules=_ALL), _TOPICS.values(), synced=True)
-    assert [(pair.expected, pair.verdict) for pair in found] == [
-        (group, "same"),
-        (acl("READ", "A.later"), "missing"),
-    ]
+    assert [(pair.expected, pair.verdict) for pair in found] == [(group, "same"), (acl("READ", "A.later"), "missing")]
 
 
 _ACLS = st.builds(

@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import NO_TOPIC_ID
-from mirror_ray.records.batch import (
-    CODECS,
-    HEADER,
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    Codec,
-    RecordBatch,
-    iter_batches,
-)
+from mirror_ray.records.batch import CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Codec, RecordBatch, iter_batches
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import batch_comparison
 from mirror_ray.verification.batch_comparison import RangeComparison, have_same_records

@@ -17,8 +17,7 @@ def copied(keys: list[int]) -> list[HashedRecord]:
     """A record of each key; all differ. Every seventh is a tombstone."""
     return [
         hash_record(
-            DecodedRecord(at, at, record_tail(b"%d" % key, None if at % 7 == 6 else b"value %d" % at)),
-            timestamps=True,
+            DecodedRecord(at, at, record_tail(b"%d" % key, None if at % 7 == 6 else b"value %d" % at)), timestamps=True
         )
         for at, key in enumerate(keys)
     ]

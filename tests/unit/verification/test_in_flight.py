@@ -63,11 +63,7 @@ def test_the_last_acknowledged_once_more(way: Way, left: int) -> None:
 @pytest.mark.parametrize("way", [whole, of_cleaned])
 def test_each_fault(way: Way) -> None:
     """Doubled, missing, changed, in each other's place."""
-    faults = {
-        "doubled": ("a1", "b2", "b2", "c3"),
-        "missing": ("a1", "c3"),
-        "swapped": ("b2", "a1", "c3"),
-    }
+    faults = {"doubled": ("a1", "b2", "b2", "c3"), "missing": ("a1", "c3"), "swapped": ("b2", "a1", "c3")}
     told = {name: [each.kind for each in way(log(100, *texts), SOURCE)] for name, texts in faults.items()}
     assert told["missing"] == ["missing"]
     assert told["doubled"] in (["doubled"], ["extra"])

@@ -54,8 +54,7 @@ def test_the_map_accounts_for_what_was_acknowledged_alone() -> None:
 def test_before_copying_began() -> None:
     """Of both sides, where that is still there."""
     found = with_logs(
-        job(PositionPair(40, 30), PositionPair(95, 80)),
-        record=record(origin_source_offset=40, origin_target_offset=30),
+        job(PositionPair(40, 30), PositionPair(95, 80)), record=record(origin_source_offset=40, origin_target_offset=30)
     )
     assert found.account == UncomparedAccount(not_copied=5, before_copy=10, before_copy_target=10)
 

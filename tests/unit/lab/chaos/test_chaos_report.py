@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror_ray.lab.chaos.chaos_report import (
-    ChaosOutcome,
-    ChaosSettings,
-    InjectedFault,
-    TopicOutcome,
-    chaos_report,
-)
+from mirror_ray.lab.chaos.chaos_report import ChaosOutcome, ChaosSettings, InjectedFault, TopicOutcome, chaos_report
 from mirror_ray.lab.chaos.schedule import plan
 
 TOPIC = TopicOutcome(

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from mirror_ray.failover.plan import FailoverStep
-from mirror_ray.lab.failover_drill.drill_report import (
-    Kill,
-    KillSettings,
-    KillsOutcome,
-    group_differences,
-    kills_report,
-)
+from mirror_ray.lab.failover_drill.drill_report import Kill, KillSettings, KillsOutcome, group_differences, kills_report
 
 WANTED = [b"1", b"2", b"3"]
 
