@@ -186,6 +186,33 @@ def test_frozen_between_lease_check_and_send(forgotten: bool) -> None:
     assert (_copy(world).fault is not None) == forgotten
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_late_request_appends_in_its_place_what_is_sent_again(forgotten: bool) -> None:
+    """The same producer's sequence refuses the second one; a broker that forgot it appends both, and the copy stops."""
+    world = _world()
+    _fill(world, 1)
+    _send(world)
+    (replicator,) = world.holders(0)
+    world.lose_connection(replicator, 0)
+    for _ in range(4):
+        each_once(world.establishing)
+    for _ in range(4):
+        each_once(lambda: world.reading(5))
+    assert _send(world) == 1
+    world.handling()[-1]()
+    assert world.orphans[-1].handled[-1].parts[0].late
+    assert world.targets[0].end > 9
+    if forgotten:
+        _forget(world)
+    each_once(lambda: world.handling(live=True))
+    each_once(world.answering)
+    assert ("twice" in world.wrongs.get(0, "")) == forgotten
+    fault = _copy(world).fault
+    assert (fault.kind if fault else None) == ("target_foreign" if forgotten else None)
+    come_to_rest(world)
+    check(world)
+
+
 @naive
 def test_frozen_and_woken_with_more_to_send(naive: bool) -> None:
     """Whoever wakes up after others took over sends nothing: its lease has run out."""
