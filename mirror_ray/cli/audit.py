@@ -130,10 +130,10 @@ def audited(
     except BaseException as error:
         refused = isinstance(error, ConfigError | NotReadyError)
         text = str(error) or type(error).__name__
-        audit_log.end(entry.said("refused" if refused else "unknown", text) for entry in entries)
+        audit_log.end(entry.with_outcome("refused" if refused else "unknown", text) for entry in entries)
         raise
     else:
-        audit_log.end(entry.said("done") for entry in entries)
+        audit_log.end(entry.with_outcome("done") for entry in entries)
     finally:
         if not audit_logs.flush(_FLUSH_S):
             for problem in audit_logs.problems().values():

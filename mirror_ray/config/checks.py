@@ -21,7 +21,7 @@ from mirror_ray.model.filters import literal_topic
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
-from mirror_ray.model.replication_paths import doubled
+from mirror_ray.model.replication_paths import duplicate_paths
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.start import start_rules
 
@@ -163,7 +163,7 @@ def check_loops(flows: Sequence[FlowSettings]) -> Iterator[str]:
 
 def _check_doubles(flows: Sequence[FlowSettings]) -> Iterator[str]:
     by_name = {flow.name: flow for flow in flows}
-    for (origin, end), several in doubled({flow.name: flow.provenance.max_hops for flow in flows}).items():
+    for (origin, end), several in duplicate_paths({flow.name: flow.provenance.max_hops for flow in flows}).items():
         if not _share_names([by_name[name] for path in several for name in path]):
             continue
         named = " and by ".join(" ".join(str(name) for name in path) for path in several[:2])

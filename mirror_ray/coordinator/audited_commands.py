@@ -82,14 +82,14 @@ class AuditedCommands:
         try:
             answer = await method(*args, **named)
         except MirrorError as error:
-            _end(begun, partial(AuditEntry.said, outcome="refused", error=str(error)))
+            _end(begun, partial(AuditEntry.with_outcome, outcome="refused", error=str(error)))
             self._emit("warning", change.subject, f"{change.kind} by {operator} was refused: {cut(str(error))}")
             raise
         except BaseException as error:
-            _end(begun, partial(AuditEntry.said, outcome="unknown", error=str(error) or type(error).__name__))
+            _end(begun, partial(AuditEntry.with_outcome, outcome="unknown", error=str(error) or type(error).__name__))
             raise
         had, has = _difference(verb, given, before, self._see(), answer)
-        _end(begun, partial(AuditEntry.came_to, before=had, after=has))
+        _end(begun, partial(AuditEntry.with_values, before=had, after=has))
         difference = has if had is None else f"{had} -> {has}"
         self._emit("info", change.subject, f"{change.kind} by {operator}: {cut(difference or 'done')}")
         if verb is VERBS["down"]:
@@ -103,7 +103,10 @@ class AuditedCommands:
             # Where the record is required and can't be written, nothing is lost but the record.
             with contextlib.suppress(MirrorError):
                 begun = await asyncio.to_thread(audit_log.begin, [change])
-                _end([(audit_log, entry) for entry in begun], partial(AuditEntry.said, outcome="refused", error=why))
+                _end(
+                    [(audit_log, entry) for entry in begun],
+                    partial(AuditEntry.with_outcome, outcome="refused", error=why),
+                )
 
     def _logs(self, settings: MirrorSettings | None, flow: str | None, operator: str) -> list[AuditLog]:
         if settings is None:

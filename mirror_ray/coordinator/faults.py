@@ -12,7 +12,7 @@ from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.ports import ClusterTopics, Emit, FlowClusters
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError
-from mirror_ray.model.fault import TOPIC_KINDS, TROUBLE_KINDS, FaultKind, FaultPolicy, PartitionFault
+from mirror_ray.model.fault import FAULT_KINDS, TOPIC_KINDS, FaultKind, FaultPolicy, PartitionFault
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
@@ -202,7 +202,7 @@ class FaultResolver:
         return partition in self._topics or report is None or report.epoch == self._state.epoch(partition)
 
     def open_faults(
-        self, topic: str, number: int | None, kinds: Collection[FaultKind] = TROUBLE_KINDS
+        self, topic: str, number: int | None, kinds: Collection[FaultKind] = FAULT_KINDS
     ) -> dict[TopicPartition, PartitionFault]:
         """The faults of a topic or of one partition that an operator may resolve."""
         return {
@@ -218,7 +218,7 @@ class FaultResolver:
         topic: str,
         number: int | None,
         policy: FaultPolicy,
-        kinds: Collection[FaultKind] = TROUBLE_KINDS,
+        kinds: Collection[FaultKind] = FAULT_KINDS,
         *,
         operator: str = "",
     ) -> list[TopicPartition]:

@@ -16,7 +16,7 @@ from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
-from mirror_ray.model.fault import TROUBLE_KINDS, FaultKind, FaultPolicy
+from mirror_ray.model.fault import FAULT_KINDS, FaultKind, FaultPolicy
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.state.records import Pause
 from mirror_ray.state.schema import PAUSE
@@ -298,7 +298,7 @@ class FlowController:
         topic: str,
         partition: int | None,
         policy: FaultPolicy,
-        kinds: Collection[FaultKind] = TROUBLE_KINDS,
+        kinds: Collection[FaultKind] = FAULT_KINDS,
         *,
         operator: str = "",
     ) -> list[TopicPartition]:

@@ -91,7 +91,7 @@ async def recorded_async(
 
 
 def _end_unknown(audit_log: AuditLog, entries: Iterable[AuditEntry], error: BaseException) -> None:
-    audit_log.end(entry.said("unknown", str(error) or type(error).__name__) for entry in entries)
+    audit_log.end(entry.with_outcome("unknown", str(error) or type(error).__name__) for entry in entries)
 
 
 def _with_outcomes(
@@ -101,10 +101,10 @@ def _with_outcomes(
     for key, entry in entries.items():
         error = outcomes.get(key)
         if error is None:
-            finished.append(entry.said("done"))
+            finished.append(entry.with_outcome("done"))
         elif unchanged(error):
-            finished.append(entry.said("unchanged"))
+            finished.append(entry.with_outcome("unchanged"))
         else:
             outcome: Outcome = "unknown" if isinstance(error, ClusterUnreachableError) else "refused"
-            finished.append(entry.said(outcome, str(error)))
+            finished.append(entry.with_outcome(outcome, str(error)))
     return finished

@@ -1,4 +1,4 @@
-"""What the coordinator tells a replicator, and what a replicator reports back."""
+"""What the coordinator assigns to a replicator, and what a replicator reports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mirror_ray.model.quota import ThrottledTime
 NO_END = 2**63 - 1
 
 #: ``establishing``: reading the target's log end. ``copying``: live. ``stopped``: an error, retried later.
-#: ``refused``: the coordinator does not hand it out, ``paused``: an operator's act, ``waiting``: not assigned yet.
+#: ``refused``: the coordinator does not hand it out, ``paused``: by an operator, ``waiting``: not assigned yet.
 PartitionState = Literal["waiting", "establishing", "copying", "paused", "stopped", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The order to copy one partition, complete enough for a replicator that knows nothing else of it."""
+    """The assignment of one partition, complete for a replicator that knows nothing else of it."""
 
     partition: FlowPartition
     source_topic_id: TopicId

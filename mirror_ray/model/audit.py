@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import CorruptRecordError
 
-#: Of the format. One that reads a higher one than it knows takes what it knows of it.
+#: Of the format. A reader of a lower version takes the fields that it knows.
 VERSION: Final = 1
 
-#: ``intended``: written before the change was made, and what came of it is not known. ``unchanged``: it was so already.
+#: ``intended``: written before the change, whose outcome is not known. ``unchanged``: it was so already.
 Outcome = Literal["intended", "done", "unchanged", "refused", "unknown"]
 
 #: Characters of one field.
@@ -37,7 +37,7 @@ class AuditEntry:
     """One entry."""
 
     time_ms: int
-    #: What came of an intention has its id; otherwise unique.
+    #: The entry with the outcome has the id of its intention; otherwise unique.
     id: str
     system: str
     flow: str
@@ -50,43 +50,30 @@ class AuditEntry:
     after: str | None
     why: str
     outcome: Outcome
-    #: Why it was refused, or is not known.
+    #: Why it was refused, or why its outcome is not known.
     error: str | None = None
     version: int = VERSION
 
-    def said(self, outcome: Outcome, error: str | None = None) -> AuditEntry:
-        """The same, with what came of it."""
+    def with_outcome(self, outcome: Outcome, error: str | None = None) -> AuditEntry:
+        """The entry with its outcome."""
         return replace(self, outcome=outcome, error=None if error is None else cut(error))
 
-    def came_to(self, before: str | None, after: str | None) -> AuditEntry:
-        """The same, done, with what was there before and is now."""
-        had, has = (None if each is None else cut(each) for each in (before, after))
-        return replace(self, outcome="done", before=had, after=has)
+    def with_values(self, before: str | None, after: str | None) -> AuditEntry:
+        """The entry of what is done, with the values before and after."""
+        before, after = (None if value is None else cut(value) for value in (before, after))
+        return replace(self, outcome="done", before=before, after=after)
 
 
-_TEXTS: Final = frozenset(each.name for each in fields(AuditEntry)) - {"time_ms", "version"}
+_TEXTS: Final = frozenset(field.name for field in fields(AuditEntry)) - {"time_ms", "version"}
 _OPTIONAL: Final = frozenset({"operator", "before", "after", "error"})
 
 
 def entry_of(
     change: ClusterChange, who: AuditPrincipal, flow: str, *, time_ms: int, id_: str, outcome: Outcome
 ) -> AuditEntry:
-    """An entry of what somebody changes for a flow, no longer than it may be."""
-    return AuditEntry(
-        time_ms=time_ms,
-        id=id_,
-        system=who.system,
-        flow=flow,
-        component=who.component,
-        operator=who.operator,
-        kind=change.kind,
-        cluster=change.cluster,
-        subject=cut(change.subject),
-        before=None if change.before is None else cut(change.before),
-        after=None if change.after is None else cut(change.after),
-        why=cut(change.why),
-        outcome=outcome,
-    )
+    """The entry for a change; texts that are too long are cut."""
+    texts: Any = {name: None if text is None else cut(text) for name, text in asdict(change).items()}
+    return AuditEntry(time_ms=time_ms, id=id_, flow=flow, outcome=outcome, **asdict(who), **texts)
 
 
 def encode_entry(entry: AuditEntry) -> tuple[bytes, bytes]:
@@ -101,11 +88,11 @@ def decode_entry(value: bytes) -> AuditEntry:
         CorruptRecordError: It is none.
     """
     try:
-        said: Any = json.loads(value)
-        found = {each.name: said[each.name] for each in fields(AuditEntry)}
+        document: Any = json.loads(value)
+        found = {field.name: document[field.name] for field in fields(AuditEntry)}
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptRecordError(f"this is no entry of an audit log: {error!r}") from error
-    if not all(_is_right(name, each) for name, each in found.items()):
+    if not all(_is_right(name, content) for name, content in found.items()):
         raise CorruptRecordError("this is no entry of an audit log: a field is of another type")
     return AuditEntry(**found)
 
@@ -138,13 +125,12 @@ class AuditQuery:
 
 
 def newest(entries: Iterable[AuditEntry], wanted: AuditQuery) -> list[AuditEntry]:
-    """Those that are wanted, each once with the last that is known of it, oldest first."""
+    """Those that match the query, each once with its last known outcome, oldest first."""
     by_id: dict[str, AuditEntry] = {}
-    for each in entries:
-        if each in wanted and (each.id not in by_id or each.outcome != "intended"):
-            by_id[each.id] = each
-    found: Mapping[str, AuditEntry] = by_id
-    return sorted(found.values(), key=lambda each: (each.time_ms, each.id))[-wanted.limit :]
+    for entry in entries:
+        if entry in wanted and (entry.id not in by_id or entry.outcome != "intended"):
+            by_id[entry.id] = entry
+    return sorted(by_id.values(), key=lambda entry: (entry.time_ms, entry.id))[-wanted.limit :]
 
 
 def cut(text: str) -> str:

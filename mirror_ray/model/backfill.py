@@ -74,13 +74,13 @@ class BackfillRecord:
 
     def document(self) -> dict[str, Any]:
         """As JSON takes it."""
-        return asdict(self) | {"ranges": [[each.partition, each.start, each.end] for each in self.ranges]}
+        return asdict(self) | {"ranges": [[part.partition, part.start, part.end] for part in self.ranges]}
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """What ``document`` wrote; fields of a newer version are ignored."""
         known = {key: value for key, value in document.items() if key in cls.__dataclass_fields__}
-        known["ranges"] = tuple(BackfillRange(*each) for each in document["ranges"])
+        known["ranges"] = tuple(BackfillRange(*part) for part in document["ranges"])
         known["positions"] = tuple((partition, offset) for partition, offset in document.get("positions", ()))
         return cls(**known)
 
@@ -105,7 +105,7 @@ def chosen_partitions(request: BackfillRequest, count: int) -> list[int]:
 
 
 def check_range(topic: str, asked: BackfillRange, bounds: tuple[int, int]) -> None:
-    """See to it that nothing is left out silently.
+    """Check that nothing is left out silently.
 
     Raises:
         ConfigError: The range reaches out of what the source has, or ends before it begins.
@@ -125,14 +125,10 @@ def check_range(topic: str, asked: BackfillRange, bounds: tuple[int, int]) -> No
 def live_start(topic: str, partition: int, origin: OffsetPair | None, gaps: int) -> int:
     """The source offset at which the live copy of a partition began, where it is known for sure.
 
-    Args:
-        topic: The source's.
-        partition: Its number.
-        origin: The first pair of the live copy.
-        gaps: How often it went on without something since.
+    ``origin``: the first offset pair of the live copy. ``gaps``: the number of its skipped ranges since.
 
     Raises:
-        ConfigError: It is not known; so what was copied already can't be told.
+        ConfigError: It is not known, and so neither is what was copied already.
     """
     if origin is not None and origin.target_offset == 0 and not gaps:
         return origin.source_offset
@@ -145,31 +141,25 @@ def live_start(topic: str, partition: int, origin: OffsetPair | None, gaps: int)
 def check_behind(
     request: BackfillRequest, ranges: Collection[BackfillRange], begun: Mapping[int, int], remote: str
 ) -> None:
-    """Whether the live remote topic may be written to.
-
-    Args:
-        request: What is asked for.
-        ranges: What it comes to.
-        begun: By partition, where the live copy began.
-        remote: The live remote topic.
+    """Check that the live remote topic may be written to; ``begun``: by partition, where the live copy began.
 
     Raises:
         ConfigError: It was copied already, there is nothing, or nobody said that the order does not matter.
     """
-    for each in ranges:
-        if not each.empty and each.end > begun[each.partition]:
+    for part in ranges:
+        if not part.empty and part.end > begun[part.partition]:
             raise ConfigError(
-                f"{request.topic}-{each.partition}: offsets from {begun[each.partition]} on are the live copy's, in"
-                f" {remote}: a backfill from {each.start} to {each.end} would double records there. End it before, with"
+                f"{request.topic}-{part.partition}: offsets from {begun[part.partition]} on are the live copy's, in"
+                f" {remote}: a backfill from {part.start} to {part.end} would double records there. End it before, with"
                 " --to, or copy into another topic with --into"
             )
-    if all(each.empty for each in ranges):
+    if all(part.empty for part in ranges):
         raise ConfigError(
             f"the live copy of {request.topic} began at its first record: nothing is missing in {remote}. To copy a"
             " range once more, name another topic with --into"
         )
     if not request.behind:
-        count = sum(each.end - each.start for each in ranges)
+        count = sum(part.end - part.start for part in ranges)
         raise ConfigError(
             f"{count} older records would be appended to {remote}, behind the newer ones that are there and among those"
             " that come: whoever reads it sees them out of order, and the order of a key is lost. Say --behind if that"
@@ -178,7 +168,7 @@ def check_behind(
 
 
 def check_into(into: str, live: Collection[str]) -> None:
-    """Whether a topic may be the target at all.
+    """Check that a topic may be the target at all.
 
     Raises:
         ConfigError: No name for a topic, an internal one, or one that a flow writes.

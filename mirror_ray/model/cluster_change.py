@@ -1,4 +1,4 @@
-"""A change that is made to a cluster, as whoever makes it tells it to the audit log."""
+"""Changes to a cluster and operator commands, as they are written to the audit log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ConfigChange:
     why: str
 
     def __str__(self) -> str:
-        before, after = ("the target's default" if each is None else each for each in (self.before, self.after))
+        before, after = ("the target's default" if value is None else value for value in (self.before, self.after))
         return f"{self.key}: {before} -> {after} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChange:
-    """One change, or one act of an operator. Values are texts; None: there was, or is, none."""
+    """One change, or one operator command. Values are texts; None: there was, or is, none."""
 
     #: ``create_topic``, ``commit_offsets``, ``pause``: what is done; docs/audit.md has all.
     kind: str
@@ -45,20 +45,20 @@ class ClusterChange:
 def committed(
     cluster: str, group: str, before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]
 ) -> ClusterChange:
-    """The commits of one group at one time; ``before``: what had stood there, where that is known."""
-    there = {each: before[each] for each in after if each in before}
+    """The commits of one group at one time; ``before``: what was committed before, where that is known."""
+    replaced = {partition: before[partition] for partition in after if partition in before}
     return ClusterChange(
         kind="commit_offsets",
         cluster=cluster,
         subject=f"group {group}",
-        before=_places(there) if there else None,
-        after=_places(after),
+        before=_summary(replaced) if replaced else None,
+        after=_summary(after),
     )
 
 
 def many_committed(cluster: str, groups: Mapping[str, Mapping[TopicPartition, int]]) -> ClusterChange:
-    """The commits of so many groups at one time that they are not told one by one."""
-    partitions = sum(len(each) for each in groups.values())
+    """The commits of so many groups at one time that they have one entry together."""
+    partitions = sum(map(len, groups.values()))
     lines = "\n".join(f"{group} {_listed(groups[group])}" for group in sorted(groups))
     return ClusterChange(
         kind="commit_offsets",
@@ -68,15 +68,15 @@ def many_committed(cluster: str, groups: Mapping[str, Mapping[TopicPartition, in
     )
 
 
-def _places(offsets: Mapping[TopicPartition, int]) -> str:
+def _summary(offsets: Mapping[TopicPartition, int]) -> str:
     if len(offsets) <= _PARTITIONS_NAMED:
         return _listed(offsets)
-    topics = {each.topic for each in offsets}
+    topics = {partition.topic for partition in offsets}
     return f"{len(offsets)} partitions of {len(topics)} topics, sha256 of all: {_digest(_listed(offsets))}"
 
 
 def _listed(offsets: Mapping[TopicPartition, int]) -> str:
-    return ", ".join(f"{each.topic}-{each.partition}: {offsets[each]}" for each in sorted(offsets))
+    return ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
 
 
 def _digest(text: str) -> str:

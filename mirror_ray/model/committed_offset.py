@@ -9,12 +9,12 @@ from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for a partition: the next offset to read. ``leader_epoch`` -1: not told."""
+    """What a group has committed for a partition: the next offset to read. ``leader_epoch`` -1: not known."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
-    #: Which topic of that name; Kafka does not say it of a commit, so it is there where somebody has looked.
+    #: Kafka keeps none with a commit: it is there where it was looked up.
     topic_id: TopicId = NO_TOPIC_ID
 
 

@@ -1,4 +1,4 @@
-"""What may go wrong with one partition so that only a decision, not another attempt, gets it on."""
+"""Faults: what only a decision, and not another attempt, gets a partition on from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mirror_ray.model.offset_pair import OffsetPair
 #: ``source_truncated``: records that were copied are not in the source any more (unclean leader election).
 #: ``source_recreated``, ``target_recreated``: a topic of that name with another topic id. ``target_missing``: deleted.
 #: ``target_truncated``: acknowledged records are not in the target any more. ``target_foreign``: somebody else wrote
-#: into a topic that this flow alone should write. ``copy_lost``: no place in the source fits what the target holds.
-#: ``record_refused``: the target will never take a record as it is. ``transform_failed``: what a transform makes of a
-#: record it does not tell.
+#: into a topic that this flow alone should write. ``copy_lost``: no position in the source fits what the target holds.
+#: ``record_refused``: the target will never take a record as it is. ``transform_failed``: a transform fails on a
+#: record.
 FaultKind = Literal[
     "source_removed",
     "source_truncated",
@@ -26,20 +26,20 @@ FaultKind = Literal[
     "record_refused",
     "transform_failed",
 ]
-TROUBLE_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
-#: A topic as a whole is concerned: its partitions are answered for together.
+FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
+#: Faults of a topic: its partitions are decided about together.
 TOPIC_KINDS: frozenset[FaultKind] = frozenset({"source_recreated", "target_missing", "target_recreated"})
-#: Single records are concerned, which skip leaves out.
+#: Faults of single records, which skip leaves out.
 LEFT_OUT_KINDS: frozenset[FaultKind] = frozenset({"record_refused", "transform_failed"})
 
-#: ``stop``: wait for somebody to decide. ``skip``: give up what is lost, record the gap and go on. ``resync``: copy
+#: ``stop``: wait for a decision. ``skip``: give up what is lost, record the skipped range and go on. ``resync``: copy
 #: anew what can be copied.
 FaultPolicy = Literal["stop", "skip", "resync"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFault:
-    """A partition's trouble. Ranges are of offsets, the end not included; -1 where there is none."""
+    """A fault of one partition. Ranges are of offsets, the end not included; -1 where there is none."""
 
     kind: FaultKind
     text: str
@@ -49,5 +49,5 @@ class PartitionFault:
     #: Target offsets that are concerned: no longer there, or somebody else's.
     target_from: int = -1
     target_to: int = -1
-    #: The pair to go on from, leaving behind what is concerned, where there is one.
+    #: The offset pair to go on from behind what is concerned, where there is one.
     resume: OffsetPair | None = None

@@ -12,16 +12,16 @@ _MARGIN_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """What follows from ``lease_ms``: nothing that a replicator sends arrives later than that after its last look.
+    """What follows from ``lease_ms``: nothing that a replicator sends arrives later than that after its last read.
 
-    A look is a read of the flow's state topic that showed no higher epoch; it counts from the moment it began.
+    A read of the flow's state topic counts if it showed no higher epoch, from the moment it began.
     """
 
     lease_ms: int = DEFAULT_LEASE_MS
 
     @property
     def sending_s(self) -> float:
-        """How long after a look requests may be handed to the kernel: the first half."""
+        """How long after a read requests may be handed to the kernel: the first half."""
         return self.lease_ms / 2000
 
     @property

@@ -1,6 +1,6 @@
 """Look-ahead at a pattern's beginning, ``(?!test-).*``, which RE2 lacks: taken off, to be matched by itself.
 
-What is looked for and what follows are each matched in linear time; Java's answer for a whole name is both together.
+The look-ahead and what follows are each matched in linear time; Java's answer for a whole name is both together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def without_look_ahead(pattern: str) -> tuple[tuple[LookAhead, ...], str]:
     at = len(pattern) - len(pattern.removeprefix("^"))
     guards: list[LookAhead] = []
     while pattern.startswith(_LOOK_AHEAD, at):
-        end = next((place for place, mark, depth in _marks(pattern, at) if (mark, depth) == (")", 0)), None)
+        end = next((position for position, mark, depth in _marks(pattern, at) if (mark, depth) == (")", 0)), None)
         if end is None:
             raise ValueError(f"{shown(pattern)} is not a regular expression: missing )")
         guards.append(LookAhead(pattern[at + 2] == "=", pattern[at + 3 : end]))
@@ -57,10 +57,10 @@ def check_flags(patterns: Iterable[str]) -> None:
     Raises:
         ValueError: One would, in Java, where a list is one expression.
     """
-    for each in patterns:
-        if (found := _FLAGS.search(each)) is not None:
+    for pattern in patterns:
+        if (found := _FLAGS.search(pattern)) is not None:
             raise ValueError(
-                f"{shown(each)} can't be used: {found[0]} holds to the end of the list, which has look-ahead; write "
+                f"{shown(pattern)} can't be used: {found[0]} holds to the end of the list, which has look-ahead; write "
                 f"{found[0][:-1]}:...) around the pattern"
             )
 

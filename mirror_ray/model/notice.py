@@ -1,4 +1,4 @@
-"""What an actor tells through the coordinator, which keeps events and the audit log."""
+"""What an actor reports to the coordinator, which keeps events and the audit log."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class Notice:
 
     level: Literal["info", "warning"]
     text: str
-    #: Somebody was refused, which belongs to the audit log.
+    #: A request was refused, which belongs to the audit log.
     refused: bool = False

@@ -44,7 +44,7 @@ _QUOTED: Final = r"\\Q(?P<quoted>.*?)(?:\\E|\Z)"
 
 def _tokens(refused: dict[str, str], others: str) -> re.Pattern[str]:
     """The next piece of a pattern; group ``r0``, ``r1``, ...: the refusal of that number."""
-    listed = "|".join(f"(?P<r{number}>{each})" for number, each in enumerate(refused))
+    listed = "|".join(f"(?P<r{number}>{refusal})" for number, refusal in enumerate(refused))
     return re.compile(rf"{_QUOTED}|{listed}|{_ESCAPE}|{others}|(?P<other>[A-Za-z0-9_.-]+|.)", re.DOTALL)
 
 

@@ -16,18 +16,18 @@ from mirror_ray.model.pattern_syntax import shown, to_re2
 _MAX_CHARACTERS: Final = 250_000
 #: Of a list, too: chains of what may be empty, ``(a?b?c?...)``, RE2 compiles in quadratic time.
 _MAX_GROUPS_AND_REPEATS: Final = 10_000
-#: For a compiled pattern, and for what is remembered while it is matched.
+#: For a compiled pattern, and for what it caches while it is matched.
 _MAX_MEMORY_BYTES: Final = 8 << 20
 #: Repeats that are counted make a small pattern large: ``(.{1,249})\.(.{1,249})`` has some 9,000 steps.
 _MAX_STEPS: Final = 10_000
-#: Answers that are kept: as many names as a large cluster has topics, or keys that come again.
-_KEPT: Final = 16_384
-_KEPT_BYTES: Final = 256
+#: Results in a pattern's cache: as many names as a large cluster has topics, or keys that come again.
+_CACHED: Final = 16_384
+_CACHED_BYTES: Final = 256
 #: Texts up to Kafka's longest name are matched whatever it takes; of longer ones (keys, values) what takes a second.
 _LONGEST_NAME_BYTES: Final = 32_767
 _MOST_WORK: Final = 200_000_000
 _COMPILED: Final = 256
-#: What begins with a text, the most common of patterns, is told without RE2.
+#: A text and ``.*`` behind it, the most common pattern, is matched without RE2.
 _BEGINNING: Final = re.compile(r"((?:[A-Za-z0-9_-]|\\[.-])*)\.\*")
 #: Each is matched by itself.
 _MOST_GUARDED: Final = 100
@@ -47,30 +47,30 @@ class Pattern:
     def __init__(
         self,
         text: str,
-        said: str | None = None,
+        written: str | None = None,
         *,
         guards: tuple[tuple[bool, Pattern], ...] = (),
         others: tuple[Pattern, ...] = (),
     ) -> None:
-        """``said``: how the user wrote it, for errors.
+        """``written``: how the user wrote it, for errors.
 
         ``guards``: each has to fit, too, or must not. ``others``: a text that fits one of these fits as well.
         """
         _check_size(text)
         self._guards, self._others = guards, others
-        self._written = text if said is None else said
-        self._said = shown(self._written)
+        self._written = text if written is None else written
+        self._shown = shown(self._written)
         self.text = text
         self._compiled = self._compile(never_capture=True)
         self._steps = int(self._compiled.programsize)
         if self._steps > _MAX_STEPS + 2 * len(text):
-            raise ValueError(f"{self._said} is too large: {self._steps:,} steps. {_SMALLER}")
+            raise ValueError(f"{self._shown} is too large: {self._steps:,} steps. {_SMALLER}")
         begins = _BEGINNING.fullmatch(text)
         self._beginning = begins[1].replace("\\", "").encode() if begins is not None else None
-        self._kept = lru_cache(maxsize=_KEPT)(self._decide)
+        self._cached = lru_cache(maxsize=_CACHED)(self._decide)
 
     def __reduce__(self) -> tuple[Callable[..., Pattern], tuple[str]]:
-        # Neither RE2's part nor what is kept goes to another process.
+        # Neither RE2's part nor the cache goes to another process.
         return partial(Pattern, guards=self._guards, others=self._others), (self.text,)
 
     def fits(self, text: str | bytes) -> bool:
@@ -79,23 +79,21 @@ class Pattern:
         Raises:
             ValueError: The text is longer than any name, and so long that matching it by this pattern takes seconds.
         """
-        fits = self._fits(text)
-        if self._guards:
-            fits = fits and all(guard.fits(text) is wanted for wanted, guard in self._guards)
-        return fits or any(each.fits(text) for each in self._others)
+        fits = self._fits(text) and all(guard.fits(text) is wanted for wanted, guard in self._guards)
+        return fits or any(other.fits(text) for other in self._others)
 
     def _fits(self, text: str | bytes) -> bool:
         if self._beginning is not None:
             content = _encoded(text)
             return content.startswith(self._beginning) and b"\n" not in content
-        return self._kept(text) if len(text) <= _KEPT_BYTES else self._decide(text)
+        return self._cached(text) if len(text) <= _CACHED_BYTES else self._decide(text)
 
     def groups_of(self, text: str) -> tuple[str | None, ...] | None:
         """The whole text and what each group holds of it, by number; None: it does not match."""
         found = self._capturing.fullmatch(_utf8(text)) if self.fits(text) else None
         if found is None:
             return None
-        return (text, *(None if each is None else each.decode() for each in found.groups()))
+        return (text, *(None if group is None else group.decode() for group in found.groups()))
 
     def or_any_of(self, others: Sequence[Pattern]) -> Pattern:
         """Fits what this one fits, or one of these."""
@@ -123,25 +121,25 @@ class Pattern:
         try:
             return re2.compile(self.text.encode(), options)
         except UnicodeEncodeError:
-            raise ValueError(f"{self._said} is not a regular expression: it is no Unicode text") from None
+            raise ValueError(f"{self._shown} is not a regular expression: it is no Unicode text") from None
         except re2.error as error:
-            raise ValueError(f"{self._said} {_fault(self.text, error.args[0])}") from None
+            raise ValueError(f"{self._shown} {_fault(self.text, error.args[0])}") from None
 
     def _decide(self, text: str | bytes) -> bool:
         content = _utf8(text)
         if len(content) > _LONGEST_NAME_BYTES and len(content) * self._steps > _MOST_WORK:
-            raise ValueError(f"a text of {len(content):,} bytes is too long to be matched by {self._said}")
+            raise ValueError(f"a text of {len(content):,} bytes is too long to be matched by {self._shown}")
         return self._compiled.fullmatch(content) is not None
 
 
 def _fault(text: str, reason: bytes) -> str:
-    said = reason.decode(errors="replace")
-    if "too large" in said:
+    message = reason.decode(errors="replace")
+    if "too large" in message:
         return f"is too large. {_SMALLER}"
-    if "repetition size" in said:
+    if "repetition size" in message:
         return f"can't be used: repeats within repeats come to more than 1000 times. {_SMALLER}"
     hint = "; write .* to match everything" if text.lstrip("|").startswith("*") else ""
-    return f"is not a regular expression: {said[:100]}{hint}"
+    return f"is not a regular expression: {message[:100]}{hint}"
 
 
 def _encoded(text: str | bytes) -> bytes:
@@ -164,30 +162,29 @@ def compile_patterns(patterns: Sequence[str]) -> Pattern | None:
     """
     if not patterns:
         return None
-    guarded = [each for each in patterns if each.removeprefix("^").startswith(("(?!", "(?="))]
+    guarded = [pattern for pattern in patterns if pattern.removeprefix("^").startswith(("(?!", "(?="))]
     if guarded:
         _check_size("|".join(patterns))
         if len(guarded) > _MOST_GUARDED:
             raise ValueError(f"{len(guarded)} patterns begin with look-ahead, and at most {_MOST_GUARDED} may")
         if len(patterns) > 1:
             check_flags(patterns)
-        found = [_guarded(each) for each in guarded]
-        plain = compile_patterns([each for each in patterns if each not in guarded])
-        first, *others = [*found, *([plain] if plain is not None else [])]
-        return first.or_any_of(others)
+        first, *others = map(_guarded, guarded)
+        plain = compile_patterns([pattern for pattern in patterns if pattern not in guarded])
+        return first.or_any_of(others if plain is None else [*others, plain])
     try:
         return _compiled("|".join(patterns))
     except ValueError:
         # The one that is to blame is easier to find by itself; in MM2 a comma may also stand within a pattern.
-        for each in patterns:
-            _compiled(each)
+        for pattern in patterns:
+            _compiled(pattern)
         raise
 
 
 def _guarded(pattern: str) -> Pattern:
     """A pattern that begins with look-ahead."""
     guards, rest = without_look_ahead(pattern)
-    found = tuple((each.wanted, Pattern(f"(?:{to_re2(each.pattern)})(?s:.*)", pattern)) for each in guards)
+    found = tuple((guard.wanted, Pattern(f"(?:{to_re2(guard.pattern)})(?s:.*)", pattern)) for guard in guards)
     return Pattern(to_re2(rest), pattern, guards=found)
 
 

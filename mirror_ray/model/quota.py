@@ -1,4 +1,4 @@
-"""What one replicator may read for a flow, and for how long it had to stand still."""
+"""What one replicator may read for a flow, and for how long it was throttled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror_ray.model.names import FlowName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShare:
-    """A replicator's share of a flow's limits, until it is told another."""
+    """A replicator's share of a flow's limits, until the coordinator sends another."""
 
     flow: FlowName
     #: None: no limit but those of ``topics``.
@@ -28,7 +28,7 @@ class QuotaShare:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledTime:
-    """Seconds in which reading or writing stood still, and why. Only ever grows while its process lives."""
+    """Seconds in which reading or writing was throttled, by what. Only ever grows while its process lives."""
 
     #: By limits of the configuration.
     limit_s: float = 0.0
@@ -48,7 +48,7 @@ class ThrottledTime:
 
 
 class ThrottleCounter:
-    """Seconds that were waited, those that several waited at the same time counted once."""
+    """Seconds of waiting; those in which several waited at the same time count once."""
 
     __slots__ = ("_until_s", "seconds")
 
@@ -57,7 +57,7 @@ class ThrottleCounter:
         self._until_s = 0.0
 
     def wait(self, now_s: float, wait_s: float) -> None:
-        """Somebody waits from now on."""
+        """Count ``wait_s`` from now on."""
         until_s = now_s + wait_s
         self.seconds += max(0.0, until_s - max(now_s, self._until_s))
         self._until_s = max(self._until_s, until_s)

@@ -1,4 +1,4 @@
-"""What a replicator says of itself when it is found by its name."""
+"""What a replicator that is found by its name answers about itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatorHealth:
-    """Who answers behind a replicator's name."""
+    """The process behind a replicator's name."""
 
     #: Of the settings that it works by.
     fingerprint: str

@@ -109,7 +109,7 @@ class ReplicationRules:
         if back and not self.policy.is_heartbeats_topic(topic):
             named = dict.fromkeys(back.mapped_from(topic))
             if back.may_rename_to(topic):
-                named |= dict.fromkeys(each for each in sorted(on_target) if back.of(each) == topic)
+                named |= dict.fromkeys(name for name in sorted(on_target) if back.of(name) == topic)
             if named:
                 return tuple(named)
         upstream = self.policy.upstream_topic(topic) if self.policy.topic_source(topic) == self.flow.target else None
@@ -125,26 +125,27 @@ class ReplicationRules:
     @property
     def names_back(self) -> TopicNames:
         """The names that the flow back gives."""
-        way = self.flow.target, self.flow.source
-        own = (each.names for each in self.all_names if (each.source, each.target) == way and not each.of_route)
-        return next(own, NO_NAMES)
+        return next(self._names_between(self.flow.target, self.flow.source, of_route=False), NO_NAMES)
 
     def is_routed_to(self, remote: str) -> bool:
         """Whether a topic on the target gets records of this flow by a route beside it, or by another route."""
-        way = self.flow.source, self.flow.target
-        routes = (each.names for each in self.all_names if (each.source, each.target) == way and each.of_route)
+        routes = self._names_between(self.flow.source, self.flow.target, of_route=True)
         return remote != self.flow.route and any(names.may_give(remote) for names in routes)
 
+    def _names_between(self, source: str, target: str, *, of_route: bool) -> Iterator[TopicNames]:
+        ends = source, target, of_route
+        return (flow.names for flow in self.all_names if (flow.source, flow.target, flow.of_route) == ends)
+
     def _came_from(self, cluster: str, topic: str) -> Iterator[tuple[str, str | None]]:
-        """Clusters that a topic on ``cluster`` may have come from, and its name there; None: it can't be told."""
+        """Clusters that a topic on ``cluster`` may have come from, and its name there; None: it is unknown."""
         source = self.policy.topic_source(topic)
         if source is not None:
             yield source, self.policy.upstream_topic(topic)
         if not self.all_names or self.policy.is_heartbeats_topic(topic):
             return
-        for each in self.all_names:
-            if each.target == cluster:
-                for upstream in each.names.mapped_from(topic):
-                    yield each.source, upstream
-                if each.names.may_rename_to(topic):
-                    yield each.source, None
+        for flow in self.all_names:
+            if flow.target == cluster:
+                for upstream in flow.names.mapped_from(topic):
+                    yield flow.source, upstream
+                if flow.names.may_rename_to(topic):
+                    yield flow.source, None

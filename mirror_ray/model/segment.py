@@ -1,4 +1,4 @@
-"""Runs of records whose places on both sides are known."""
+"""Segments of the offset map, and the blocks in which they are published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror_ray.model.names import TopicId, TopicPartition
 
 
 class Segment(NamedTuple):
-    """Source records ``source`` to ``source + length - 1`` are target records from ``target`` on, without a hole."""
+    """Source records ``source`` to ``source + length - 1`` are target records from ``target`` on, without a gap."""
 
     source: int
     target: int
@@ -19,7 +19,7 @@ class Segment(NamedTuple):
 
 
 class BlockKey(NamedTuple):
-    """Tells blocks apart."""
+    """Identifies a block."""
 
     source: TopicPartition
     source_topic_id: TopicId
@@ -32,9 +32,9 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentBlock:
-    """What one replicator tells of one partition, in the order of the copy, with one record of the segments topic.
+    """Segments of one partition in the order of the copy: what a replicator publishes in one record.
 
-    It is told again, longer, until it is full: the newest one of the same ``key`` replaces the others.
+    It is published again, longer, until it is full: the newest one of the same ``key`` replaces the others.
     """
 
     source: TopicPartition
@@ -42,7 +42,7 @@ class SegmentBlock:
     target_topic_id: TopicId
     #: Of the assignment.
     epoch: int
-    #: Not empty. The first one of an assignment has no records: it is the pair that copying began at.
+    #: Not empty. The first one of an assignment has no records: it is the offset pair that copying began at.
     segments: tuple[Segment, ...]
     #: The source position that was reached: what lies between the last record and it was no record to copy.
     source_next: int

@@ -25,7 +25,7 @@ _OFFSET = re.compile(r"(\d{1,9})@(\d{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """One answer. ``str`` writes it so that ``parse_start`` reads it back; a time is written in UTC."""
+    """A start. ``str`` writes it so that ``parse_start`` reads it back; a time is written in UTC."""
 
     kind: StartKind
     #: Of the first record to copy, or the next one that there is; for ``timestamp``.
@@ -52,14 +52,14 @@ def parse_start(text: str) -> StartPosition:
     Raises:
         ValueError: It is in none of ``START_FORMS``.
     """
-    said = text.strip()
-    if said in ("earliest", "latest"):
-        return EARLIEST if said == "earliest" else LATEST
-    if _EPOCH_MS.fullmatch(said):
-        return StartPosition("timestamp", int(said))
-    if _RFC_3339.fullmatch(said):
-        return StartPosition("timestamp", _epoch_ms(said))
-    pairs = [_OFFSET.fullmatch(word) for word in said.split()]
+    stripped = text.strip()
+    if stripped in ("earliest", "latest"):
+        return EARLIEST if stripped == "earliest" else LATEST
+    if _EPOCH_MS.fullmatch(stripped):
+        return StartPosition("timestamp", int(stripped))
+    if _RFC_3339.fullmatch(stripped):
+        return StartPosition("timestamp", _epoch_ms(stripped))
+    pairs = [_OFFSET.fullmatch(word) for word in stripped.split()]
     found = tuple(sorted((int(pair[1]), int(pair[2])) for pair in pairs if pair is not None))
     if not pairs or len(found) != len(pairs):
         raise ValueError(f"{text!r} says no place to begin: write {START_FORMS}")
@@ -101,24 +101,20 @@ def start_rules(start: str, overrides: Sequence[str]) -> StartRules:
         raise ValueError(f"{start!r}: offsets are a topic's own; write them as an override, for example orders={start}")
     found = []
     for text in overrides:
-        pattern, equals, said = text.rpartition("=")
+        pattern, equals, value = text.rpartition("=")
         compiled = compile_patterns([pattern.strip()]) if pattern.strip() else None
         if not equals or compiled is None:
             raise ValueError(f"{text!r}: write PATTERN=START, for example audit-.*=latest")
-        found.append((compiled, parse_start(said)))
+        found.append((compiled, parse_start(value)))
     return StartRules(default, tuple(found))
 
 
 def out_of_bounds(
     topic: str, start: StartPosition, partitions: Collection[int], bounds: Mapping[int, tuple[int, int]]
 ) -> str | None:
-    """Why a topic can't begin at its offsets; None where it can.
+    """Why a source topic can't begin at its offsets; None where it can.
 
-    Args:
-        topic: Its name on the source.
-        start: Where it is to begin.
-        partitions: All that it has.
-        bounds: First offset and end of what may be copied, of those partitions that could be asked.
+    ``bounds``: first offset and end of what may be copied, of those of its ``partitions`` that could be queried.
     """
     if start.kind != "offsets":
         return None

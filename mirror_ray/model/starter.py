@@ -23,7 +23,7 @@ class Starter:
 def ends_with(starter: Starter | None, me: Starter) -> str | None:
     """The process with which a system ends that ``me`` has started or joined; None: with none, or with ``me``.
 
-    ``starter``: who has started it; None: nobody knows.
+    ``starter``: who has started it; None: not known.
     """
     if starter is None or not starter.foreground or (starter.by, starter.pid) == (me.by, me.pid):
         return None

@@ -17,7 +17,7 @@ _AHEAD_DAYS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A time of some days of the week, by the clock on the wall; one that ends before it begins ends the day after."""
+    """A time of some days of the week, in local time; one that ends before it begins ends the day after."""
 
     #: 0 is Monday: those on which it begins.
     days: frozenset[int]
@@ -30,7 +30,7 @@ class TimeWindow:
         """Read one.
 
         Raises:
-            ValueError: It is none; says how one is written.
+            ValueError: It is not written as one; the text says how.
         """
         found = _FORM.fullmatch(text.strip().lower())
         if found is None:
@@ -53,23 +53,23 @@ class TimeWindow:
         )
 
 
-def _days(text: str | None, whole: str) -> frozenset[int]:
+def _days(text: str | None, window: str) -> frozenset[int]:
     if text is None or text == "daily":
         return frozenset(range(7))
     days: set[int] = set()
     for part in text.split("+"):
         first, _, last = part.partition("-")
         if first not in _DAYS or (last or first) not in _DAYS:
-            raise ValueError(f"{whole!r}: {part!r} is no day; days are {' '.join(_DAYS)}, mon-fri, sat+sun, or daily")
+            raise ValueError(f"{window!r}: {part!r} is no day; days are {' '.join(_DAYS)}, mon-fri, sat+sun, or daily")
         begin, end = _DAYS.index(first), _DAYS.index(last or first)
-        days |= {each % 7 for each in range(begin, end + 1 + (7 if end < begin else 0))}
+        days |= {day % 7 for day in range(begin, end + 1 + (7 if end < begin else 0))}
     return frozenset(days)
 
 
 def is_open(windows: Iterable[TimeWindow], now: datetime, zone: ZoneInfo) -> bool:
     """Whether an instant is in one of them, by the clocks of ``zone``."""
     local = now.astimezone(zone)
-    return any(local in each for each in windows)
+    return any(local in window for window in windows)
 
 
 def next_change(windows: Sequence[TimeWindow], now: datetime, zone: ZoneInfo) -> datetime | None:
@@ -83,7 +83,8 @@ def next_change(windows: Sequence[TimeWindow], now: datetime, zone: ZoneInfo) ->
 
 def _boundaries(windows: Sequence[TimeWindow], now: datetime, zone: ZoneInfo) -> Iterator[datetime]:
     first = now.astimezone(zone).date()
-    minutes = sorted({minute for each in windows for minute in (each.begin_minute, each.end_minute % _DAY_MINUTES)})
+    bounds = (minute for window in windows for minute in (window.begin_minute, window.end_minute))
+    minutes = sorted({minute % _DAY_MINUTES for minute in bounds})
     for ahead in range(_AHEAD_DAYS + 1):
         day = first + timedelta(days=ahead)
         for minute in minutes:

@@ -1,4 +1,4 @@
-"""Names that remote topics are given in so many words: by a map, else by the first rename pattern that fits.
+"""Remote topics' names by configuration: by a map, else by the first rename pattern that fits.
 
 What neither names, the replication policy does. A replacement refers to groups as Java's ``Matcher.replaceAll`` does.
 """
@@ -62,7 +62,7 @@ class Rename:
             why = _CHARACTERS
         if why is not None:
             raise ValueError(f"{match!r} can't be renamed to {to!r}: {why}")
-        self._image = Pattern("".join(escaped(each) if isinstance(each, str) else ".*" for each in self._parts))
+        self._image = Pattern("".join(escaped(part) if isinstance(part, str) else ".*" for part in self._parts))
 
     @property
     def constant(self) -> str | None:
@@ -71,7 +71,7 @@ class Rename:
 
     @property
     def is_groups_alone(self) -> bool:
-        """Whether any name may come out, for all that the replacement says."""
+        """Whether the replacement allows any name."""
         return not any(isinstance(part, str) for part in self._parts)
 
     def apply(self, topic: str) -> str | None:
@@ -82,7 +82,7 @@ class Rename:
         return "".join(part if isinstance(part, str) else found[part] or "" for part in self._parts)
 
     def may_give(self, name: str) -> bool:
-        """Whether some topic might get that name; what the groups can hold is not looked at."""
+        """Whether some topic might get that name, whatever the groups can hold."""
         return self._image.fits(name)
 
 
@@ -164,7 +164,7 @@ class FlowNames:
 class NamedPolicy(ReplicationPolicy):
     """A policy beside which one flow's map and patterns give names: it knows those copies, too.
 
-    What a pattern renamed has no upstream name here: only the topics of the source tell it.
+    What a pattern renamed has no upstream name here: it is found among the topics of the source.
     """
 
     def __init__(self, policy: ReplicationPolicy, names: TopicNames, source_alias: str) -> None:

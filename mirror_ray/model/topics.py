@@ -1,4 +1,4 @@
-"""Topics as values: what a cluster says of them and what is to be created."""
+"""Topics as a cluster lists them, and topics that are to be created."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def topic_hops(policy: ReplicationPolicy, topic: str, upstream: str) -> int:
 def replication_hops(policy: ReplicationPolicy, topics: Iterable[str], upstream: str) -> int:
     """The fewest hops that heartbeats take from the cluster ``upstream``: 2 for A in A->B->C; -1 if none come."""
     hops = (topic_hops(policy, topic, upstream) for topic in heartbeat_topics(policy, topics))
-    return min((each for each in hops if each != UNREACHABLE), default=UNREACHABLE)
+    return min((count for count in hops if count != UNREACHABLE), default=UNREACHABLE)
 
 
 def heartbeat_topics(policy: ReplicationPolicy, topics: Iterable[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The transforms of one topic, one after the other, on the records of a batch. Pure, as far as they are."""
+"""The transforms of one topic, one after the other, on the records of a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records import decode
-from mirror_ray.transforms.record import Record, closed, opened
+from mirror_ray.transforms.record import Record, encode_record, parse_records
 from mirror_ray.transforms.transform import Result, Transform
 
 
@@ -20,7 +20,7 @@ class NamedTransform(NamedTuple):
 
 
 class TransformFailure(NamedTuple):
-    """A record that a transform could not tell the outcome of."""
+    """A record that a transform has failed on."""
 
     record: decode.DecodedRecord
     #: The step's name.
@@ -47,9 +47,9 @@ class TransformChain:
     """
 
     steps: tuple[NamedTransform, ...]
-    #: Tells apart what may come out: names, versions and options of all steps. Fit to be read and to be kept.
+    #: Names, versions and options of all steps: while it stays the same, so do the results. Readable, and persisted.
     identity: str
-    #: Kept is what goes there; empty: what no transform sends elsewhere.
+    #: Records for it are kept; empty: those that no transform sends elsewhere.
     destination: str = ""
 
     @property
@@ -68,8 +68,8 @@ class TransformChain:
         Raises:
             CorruptBatchError: The bytes of one are no record.
         """
-        before = opened(records, source.topic, source.partition)
-        # What has become so far of those that are left, and which of the records each of them was.
+        before = parse_records(records, source.topic, source.partition)
+        # The records that are left, as they are so far, and their positions in the batch.
         after: Sequence[Record] = before
         numbers: Sequence[int] = range(len(before))
         failures: list[TransformFailure] = []
@@ -80,17 +80,15 @@ class TransformChain:
         kept: list[decode.DecodedRecord] = []
         for number, result in zip(numbers, after, strict=True):
             # Whatever can't be written fails wherever it goes, so that it fails in all chains alike.
-            if _says_the_same(result, before[number]):
-                closed_record = records[number]
-            else:
-                try:
-                    closed_record = closed(result)
-                except (TypeError, ValueError, AttributeError) as error:
-                    failures.append(TransformFailure(records[number], self.steps[-1].name, error))
-                    continue
+            try:
+                unchanged = result is before[number] or result[:4] == before[number][:4]
+                encoded = records[number] if unchanged else encode_record(result)
+            except (TypeError, ValueError, AttributeError) as error:
+                failures.append(TransformFailure(records[number], self.steps[-1].name, error))
+                continue
             if result.destination == self.destination:
-                kept.append(closed_record)
-        failures.sort(key=lambda each: each.record.offset)
+                kept.append(encoded)
+        failures.sort(key=lambda failure: failure.record.offset)
         return ChainResult(kept, failures)
 
 
@@ -101,7 +99,7 @@ def _applied(
     records: Sequence[decode.DecodedRecord],
     failures: list[TransformFailure],
 ) -> tuple[list[Record], list[int]]:
-    """What a step makes of records, and which ones these are of all that the chain was given."""
+    """The results of a step, and their positions in the batch."""
     after: list[Record] = []
     left: list[int] = []
     results = _results(step.transform, list(given)) if given else ()
@@ -117,7 +115,7 @@ def _applied(
 
 
 def _may_go_on(transform: Transform, record: Record, result: Record) -> bool:
-    """Whether a step has changed nothing of a record's place but what it may."""
+    """Whether a step has changed where a record is from and goes to only as it may."""
     if result[4:] == record[4:]:
         return True
     # Who does not route can't have meant to: such a record was built anew, and has lost where it was to go.
@@ -125,13 +123,8 @@ def _may_go_on(transform: Transform, record: Record, result: Record) -> bool:
     return bool(declared) and result[4:7] == record[4:7] and result.destination in ("", *declared)
 
 
-def _says_the_same(result: Record, record: Record) -> bool:
-    """Whether a record is to be written as it was read, wherever it goes."""
-    return result is record or result[:4] == record[:4]
-
-
 def _results(transform: Transform, records: list[Record]) -> Sequence[Result]:
-    """One for each record: where the whole batch fails, they are asked for one by one."""
+    """One result for each record; if the batch fails, the transform is called for one record at a time."""
     try:
         results = transform(records)
         if len(results) == len(records):
@@ -139,7 +132,7 @@ def _results(transform: Transform, records: list[Record]) -> Sequence[Result]:
         error: Exception = ValueError(
             f"{len(results)} results for {len(records)} records: a record that is left out is None in its place"
         )
-    except Exception as raised:  # noqa: BLE001 - it is the user's code: whatever it raises is told
+    except Exception as raised:  # noqa: BLE001 - it is the user's code: whatever it raises is reported
         error = raised
     if len(records) == 1:
         return [error]

@@ -1,7 +1,7 @@
 """A record that a transform failed on, as it is put into the dead letter topic.
 
 The headers are those of Kafka Connect's dead letter queues (KIP-298), so that tools for these read them; values are
-texts. The record's own timestamp stands in a header of ours, for the topic's retention counts from when it failed.
+texts. The record's own timestamp is in a header of ours, for the topic's retention counts from when it failed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def dead_letter(failure: TransformFailure, flow: FlowName, source: TopicPartitio
         "exception.stacktrace": "".join(traceback.format_exception(error)),
     }
     key, value, headers = failure.record.fields()
-    said = tuple((f"{_PREFIX}{name}".encode(), _text(each)) for name, each in context.items())
-    return DecodedRecord(0, now_ms, record_tail(key, value, headers + said))
+    added = tuple((f"{_PREFIX}{name}".encode(), _text(content)) for name, content in context.items())
+    return DecodedRecord(0, now_ms, record_tail(key, value, headers + added))
 
 
 def _text(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""From the configuration to transforms: ``package.module:name`` and options."""
+"""Loads transforms by the configuration: ``package.module:name`` and options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADVICE = (
 
 
 class StepValues(Protocol):
-    """What is loaded; ``TransformStep`` of the settings has it."""
+    """What a transform is loaded by; ``TransformStep`` of the settings has it."""
 
     @property
     def type(self) -> str:
@@ -46,7 +46,7 @@ class TransformChains:
         exempt: Callable[[str], bool] = lambda _: False,
         destination: str = "",
     ) -> None:
-        """Load all of them. ``first``: what a topic's records go through before them, with what tells it apart.
+        """Load all of them. ``first``: a topic's first transform, with its part of the identity.
 
         ``exempt``: topics that none of these is for, whatever patterns say. ``destination``: see ``TransformChain``.
 
@@ -56,7 +56,7 @@ class TransformChains:
         self._exempt = exempt
         self._destination = destination
         self._steps = [
-            (compile_patterns(each.topics), (step := load_step(each)), _identity(each, step)) for each in steps
+            (compile_patterns(values.topics), (step := load_step(values)), _identity(values, step)) for values in steps
         ]
         self._first = first
         self._known: dict[str, TransformChain | None] = {}
@@ -68,7 +68,7 @@ class TransformChains:
         return self._known[topic]
 
     def identity(self, topic: str) -> str:
-        """Tells what comes out of a topic's records; empty: what goes in."""
+        """The identity of a topic's chain; empty: its records stay as they are."""
         chain = self.chain(topic)
         return "" if chain is None else chain.identity
 
@@ -113,12 +113,12 @@ def load_step(values: StepValues) -> NamedTransform:
             "whether a record's result depends on that record alone)"
         )
     destinations = getattr(built, "destinations", ())
-    if isinstance(destinations, str) or not all(isinstance(each, str) and each for each in destinations):
+    if isinstance(destinations, str) or not all(isinstance(topic, str) and topic for topic in destinations):
         raise ValueError(f"{values.type}: destinations must be a collection of remote topics' names")
     return NamedTransform(values.type, built)
 
 
 def _identity(values: StepValues, step: NamedTransform) -> tuple[str, ...]:
     options = json.dumps(dict(values.arguments), sort_keys=True, default=str)
-    # Where there are none nothing is added: what was kept before there were routes still fits.
+    # Without destinations it is as it was before there were routes: identities that were persisted then still hold.
     return (values.type, options, *sorted(step.transform.destinations))

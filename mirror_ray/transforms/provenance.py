@@ -6,7 +6,7 @@ Each flow that has it on puts one header on what it copies, ``mirror-ray-origin`
 
 the id of the cluster that the record was first written on, its topic, partition and offset there, how often it was
 copied, and the ids of the clusters between. A header whose topic is another one than that of the record came with a
-record that somebody wrote anew, from what they had read: such a record is new where it stands, and so is one that has
+record that somebody wrote anew, from what they had read: such a record is new, and so is one that has
 come back to the cluster that it is from.
 """
 
@@ -56,8 +56,8 @@ class Origin(NamedTuple):
         """The header's value."""
         return "/".join(map(str, (*self[:_FIELDS], *self.via))).encode()
 
-    def passed_on(self, here: str) -> Origin:
-        """As it is one cluster further; ``here``: the one that it is read on."""
+    def next_hop(self, here: str) -> Origin:
+        """The origin one hop further; ``here``: the cluster that the record is read on."""
         via = (*self.via, here) if self.hops else ()
         return self._replace(hops=self.hops + 1, via=via)
 
@@ -80,7 +80,7 @@ class Provenance(Transform):
         self._names = cache(names)
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
-        """Judge each record.
+        """Add the header to each record, or leave the record out.
 
         Raises:
             ValueError: The clusters' ids are not known.
@@ -88,9 +88,9 @@ class Provenance(Transform):
         source, target = self._cluster_ids()
         if not (source and target):
             raise ValueError("the clusters' ids are not known")
-        return [self._judged(record, source, target) for record in records]
+        return [self._marked(record, source, target) for record in records]
 
-    def _judged(self, record: Record, source: str, target: str) -> Result:
+    def _marked(self, record: Record, source: str, target: str) -> Result:
         try:
             origin = self._origin(record, source)
         except ValueError as error:
@@ -98,8 +98,8 @@ class Provenance(Transform):
         far = self._max_hops is not None and origin.hops >= self._max_hops
         if far or target == origin.cluster or target in origin.via:
             return None
-        others = tuple(each for each in record.headers if each[0] != HEADER)
-        return record._replace(headers=(*others, (HEADER, origin.passed_on(source).encode())))
+        others = tuple(header for header in record.headers if header[0] != HEADER)
+        return record._replace(headers=(*others, (HEADER, origin.next_hop(source).encode())))
 
     def _origin(self, record: Record, source: str) -> Origin:
         """Where a record of the source was first written.

@@ -1,4 +1,4 @@
-"""Transforms that are there already."""
+"""The ready transforms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MaskJsonFields(Transform):
 
     Options:
         fields: Their paths, as a list or separated by commas: ``user.email`` is the ``email`` in the object ``user``.
-            In a list every element is looked into.
+            In a list they are those of every element.
         replacement: What to put there; by default ``***``.
 
     A value that is no JSON, or no UTF-8, is an error of its record. Where no field is found the value stays as it is,
@@ -60,7 +60,7 @@ class MaskJsonFields(Transform):
         """Whether there was something to replace."""
         if isinstance(node, list):
             # All of them, not only up to the first that has the field.
-            found = [self._replace(each, path, at) for each in node]
+            found = [self._replace(element, path, at) for element in node]
             return any(found)
         name = path[at]
         if not isinstance(node, dict) or name not in node:
@@ -138,20 +138,20 @@ class InsertHeader(Transform):
         return [make((*record[:2], record[2] + header, *record[3:])) for record in records]
 
     def _others(self, headers: Headers) -> Headers:
-        return tuple(each for each in headers if each[0] != self._name)
+        return tuple(header for header in headers if header[0] != self._name)
 
 
 class Route(Transform):
     """Sends records to other remote topics, by a header, a field of a JSON value, or the key.
 
-    Options, of which the first two say what is looked at; without both it is the key:
+    Options, of which the first two say what decides; without both it is the key:
         header: A header's name; of several the last one counts.
         field: A path into a JSON value, ``customer.region``. Texts are taken as they are, other values as JSON.
         to: Remote topics by regular expression, as a map, or as a text ``eu-.*=orders-eu, us-.*=orders-us``. The first
             expression that matches as a whole decides.
 
-    A record that none matches, or that has nothing to look at, stays in the flow's own remote topic. With ``field`` a
-    value that is no JSON, or no UTF-8, is an error of its record, and so is a text that is too long for an expression.
+    A record that none matches, or without what decides, stays in the flow's own remote topic. With ``field`` a value
+    that is no JSON, or no UTF-8, is an error of its record, and so is a text that is too long for an expression.
     """
 
     version = "2"
@@ -167,19 +167,21 @@ class Route(Transform):
             raise ValueError("header and field exclude each other: name one of them, or none for the key")
         if header == "" or (field is not None and not all(field.split("."))):
             raise ValueError("header: it is empty" if header == "" else f"field: {field!r} is no path")
-        self._ways = tuple(_ways(to))
-        self.destinations = tuple(dict.fromkeys(topic for _, topic in self._ways))
+        self._routes = tuple(_routes(to))
+        self.destinations = tuple(dict.fromkeys(topic for _, topic in self._routes))
         self._header = header
         self._path = field.split(".") if field is not None else None
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
-        """Send each record on its way."""
-        return [self._sent(record) for record in records]
+        """Set the destination of each record."""
+        return [self._routed(record) for record in records]
 
-    def _sent(self, record: Record) -> Result:
+    def _routed(self, record: Record) -> Result:
         try:
             text = self._text(record)
-            found = None if text is None else next((topic for way, topic in self._ways if way.fits(text)), None)
+            found = (
+                None if text is None else next((topic for pattern, topic in self._routes if pattern.fits(text)), None)
+            )
         except (ValueError, RecursionError) as error:
             return error
         return record if found is None else record.to(found)
@@ -200,8 +202,8 @@ def _field_text(node: object, path: Sequence[str]) -> str | None:
     return node if isinstance(node, str) else json.dumps(node)
 
 
-def _ways(to: str | Mapping[str, str]) -> Iterator[tuple[Pattern, str]]:
-    given = [each.rpartition("=")[::2] for each in to.split(",")] if isinstance(to, str) else list(to.items())
+def _routes(to: str | Mapping[str, str]) -> Iterator[tuple[Pattern, str]]:
+    given = [item.rpartition("=")[::2] for item in to.split(",")] if isinstance(to, str) else list(to.items())
     for pattern, topic in given:
         if not pattern.strip() or not str(topic).strip():
             raise ValueError("to: write PATTERN=TOPIC, separated by commas, or a map of patterns to topics")

@@ -1,4 +1,4 @@
-"""A record as a transform sees it, and the way there and back."""
+"""A record as a transform gets it: parsed from a decoded one, and encoded again."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Record(NamedTuple):
     destination: str = ""
 
     def to(self, destination: str) -> Record:
-        """The record on its way to another remote topic, one of the ``destinations`` of the transform."""
+        """The record, sent to another remote topic, one of the ``destinations`` of the transform."""
         return self._replace(destination=destination)
 
 
-def opened(records: Sequence[decode.DecodedRecord], topic: str, partition: int) -> list[Record]:
-    """Decoded records with their fields.
+def parse_records(records: Sequence[decode.DecodedRecord], topic: str, partition: int) -> list[Record]:
+    """Parse the fields of decoded records.
 
     Raises:
         CorruptBatchError: The bytes of one are no record.
@@ -83,8 +83,8 @@ def opened(records: Sequence[decode.DecodedRecord], topic: str, partition: int) 
     return found
 
 
-def closed(record: Record) -> decode.DecodedRecord:
-    """The record as it is encoded.
+def encode_record(record: Record) -> decode.DecodedRecord:
+    """Encode the fields of a record.
 
     Raises:
         TypeError: A field is of another type than it should be.

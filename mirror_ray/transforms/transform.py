@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from mirror_ray.transforms.record import Record
 
-#: What becomes of one record: itself or a changed one, None where it is left out, an exception where it can't be told.
+#: Of one record: itself or a changed one, None where it is left out, an exception where the transform fails on it.
 Result = Record | None | Exception
 
 
@@ -31,5 +31,5 @@ class Transform(ABC):
     def __call__(self, records: Sequence[Record]) -> Sequence[Result]:
         """One result for each record, in their order.
 
-        An exception that is raised, instead of returned in a record's place, has the records asked for one by one.
+        If an exception is raised, instead of returned in a record's place, it is called for one record at a time.
         """

@@ -33,11 +33,11 @@ def test_entries_survive_and_are_bounded(
     """Whatever names and values there are."""
     change = ClusterChange(kind="set", cluster="", subject=subject, before=before, after=after, why=why)
     who = AuditPrincipal(system="mirror", component="c", operator=operator)
-    made = entry_of(change, who, "A->B", time_ms=1, id_="i", outcome="intended").said("refused", "no" * 9000)
+    made = entry_of(change, who, "A->B", time_ms=1, id_="i", outcome="intended").with_outcome("refused", "no" * 9000)
     key, value = encode_entry(made)
     assert decode_entry(value) == made
     assert key == b"i"
-    assert all(len(each) <= 2000 for each in (made.subject, made.before or "", made.after or "", made.error or ""))
+    assert all(len(text) <= 2000 for text in (made.subject, made.before or "", made.after or "", made.error or ""))
 
 
 def test_the_format_is_as_documented() -> None:
@@ -73,9 +73,9 @@ def test_the_newest_that_are_wanted_are_shown_once() -> None:
         ("c", "done"),
         ("d", "intended"),
     ]
-    assert [each.id for each in newest(entries, AuditQuery(limit=2))] == ["c", "d"]
-    assert [each.id for each in newest(entries, AuditQuery(kinds=frozenset({"pause"})))] == ["c"]
-    assert [each.id for each in newest(entries, AuditQuery(cluster="B", since_ms=2))] == ["b", "d"]
+    assert [entry.id for entry in newest(entries, AuditQuery(limit=2))] == ["c", "d"]
+    assert [entry.id for entry in newest(entries, AuditQuery(kinds=frozenset({"pause"})))] == ["c"]
+    assert [entry.id for entry in newest(entries, AuditQuery(cluster="B", since_ms=2))] == ["b", "d"]
     assert not newest(entries, AuditQuery(flow="B->A"))
 
 

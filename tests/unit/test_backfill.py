@@ -136,7 +136,7 @@ def test_the_same_again() -> None:
 def test_status() -> None:
     """Progress never leaves the range: a copy passes over the hole behind it."""
     status = backfill_status("A->B#1a2b", RECORD, state="copying", positions={0: 25, 2: -1}, rates=(2.0, 0.0))
-    assert [each.position for each in status.partitions] == [20, 0]
+    assert [part.position for part in status.partitions] == [20, 0]
     assert (status.offsets, status.copied, status.eta_seconds, status.flow) == (25, 15, 5.0, "A->B")
     assert backfill_status("A->B#1a2b", RECORD, state="cancelled").copied == 4
     assert json.loads(json.dumps(plain(status)))["partitions"][1] == {

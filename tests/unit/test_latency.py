@@ -32,8 +32,8 @@ def test_growth_is_what_came_after(first: list[tuple[int, int]], second: list[tu
         counter.acknowledged(_NOW_MS - latency_ms, records)
     before = counter.so_far()
     for latency_ms, records in second:
-        for each in (counter, alone):
-            each.acknowledged(_NOW_MS - latency_ms, records)
+        for counting in (counter, alone):
+            counting.acknowledged(_NOW_MS - latency_ms, records)
     assert counter.so_far() - before == alone.so_far()
     assert before + alone.so_far() == counter.so_far()
     assert LatencyHistogram() + before == before

@@ -194,12 +194,12 @@ def test_nothing_goes_round_that_validate_lets_through(chosen: tuple[FlowSetting
     """From any topic on any cluster the copies of copies end, and none comes to where one of its ancestors is."""
     if list(check_loops(chosen)):
         return
-    each = [replication_rules(flow) for flow in chosen]
+    rules_of_flows = [replication_rules(flow) for flow in chosen]
 
     def walk(cluster: str, topic: str, path: tuple[tuple[str, str], ...]) -> None:
         assert (cluster, topic) not in path, path
         assert len(path) < 12, path
-        for one in each:
+        for one in rules_of_flows:
             if one.flow.source == cluster and one.should_replicate_topic(topic):
                 walk(one.flow.target, one.remote_topic(topic), (*path, (cluster, topic)))
 

@@ -100,7 +100,7 @@ def test_auto_offset_reset_holds_where_nothing_is_said() -> None:
     assert rules_of(flow(reset="latest")).of("t") == LATEST
     assert rules_of(flow("earliest", reset="latest")).of("t") == EARLIEST
     assert selection_of(flow()) == "4ed61531a808bb07"
-    assert len({selection_of(each) for each in (flow(), flow("latest"), flow(None, "t=latest"))}) == 3
+    assert len({selection_of(settings) for settings in (flow(), flow("latest"), flow(None, "t=latest"))}) == 3
 
 
 def test_a_change_is_said_where_it_has_no_effect() -> None:

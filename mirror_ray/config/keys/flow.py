@@ -6,7 +6,7 @@ from typing import Final
 
 from mirror_ray.config.keys.key import ValueKind, ignored, refused, used
 from mirror_ray.config.keys.shared import CONNECT_STORAGE, CONVERTERS, EXACTLY_ONCE, JMX, OURS
-from mirror_ray.model.fault import TROUBLE_KINDS
+from mirror_ray.model.fault import FAULT_KINDS
 
 _START = f"{OURS}; without it auto.offset.reset holds"
 _FEWER = "or the number of brokers if smaller"
@@ -146,7 +146,7 @@ FLOW_KEYS: Final = (
     used("emit.statistics.interval.seconds", "statistics.emit_interval_s", ValueKind.INTERVAL, "60", text=OURS),
     used("statistics.retention.seconds", "statistics.retention_s", ValueKind.SECONDS, "2592000", text=OURS),
     used("trouble.policy", "trouble.policy", ValueKind.WORD, "stop", OURS),
-    *(used(f"trouble.policy.{kind}", f"trouble.{kind}", ValueKind.WORD, text=OURS) for kind in TROUBLE_KINDS),
+    *(used(f"trouble.policy.{kind}", f"trouble.{kind}", ValueKind.WORD, text=OURS) for kind in FAULT_KINDS),
     refused(
         "topic.filter.class",
         "use topics and topics.exclude, or a Python replication policy",

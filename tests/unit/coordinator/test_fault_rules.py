@@ -17,7 +17,7 @@ from mirror_ray.coordinator.fault_rules import (
     refused_policy,
     still_holds,
 )
-from mirror_ray.model.fault import TOPIC_KINDS, TROUBLE_KINDS, FaultKind, FaultPolicy, PartitionFault
+from mirror_ray.model.fault import FAULT_KINDS, TOPIC_KINDS, FaultKind, FaultPolicy, PartitionFault
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
@@ -151,10 +151,10 @@ def test_answers_that_would_do_harm_are_none() -> None:
     assert policies_for("record_refused", shared=False) == ("skip",)
     assert policies_for("source_truncated", shared=True) == ("skip",)
     assert policies_for("target_foreign", shared=True) == ("skip",)
-    assert all(refused_policy(kind, "stop", shared=False) for kind in TROUBLE_KINDS)
+    assert all(refused_policy(kind, "stop", shared=False) for kind in FAULT_KINDS)
 
 
-@pytest.mark.parametrize("kind", TROUBLE_KINDS)
+@pytest.mark.parametrize("kind", FAULT_KINDS)
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_trouble_has_an_answer(kind: FaultKind, shared: bool) -> None:
     """Nothing waits for a decision that nobody can take."""
@@ -197,7 +197,7 @@ def test_a_shared_topic_that_lost_records_of_ours() -> None:
 
 
 @given(
-    kind=st.sampled_from(TROUBLE_KINDS),
+    kind=st.sampled_from(FAULT_KINDS),
     policy=st.sampled_from(("skip", "resync")),
     shared=st.booleans(),
     recounting=st.booleans(),
@@ -313,7 +313,7 @@ def test_strangers_are_accepted_up_to_where_the_target_was_cut() -> None:
         assert done(remedy("target_truncated", policy, record, short)).record.foreign_to == 70
 
 
-@pytest.mark.parametrize("kind", sorted(set(TROUBLE_KINDS) - TOPIC_KINDS))
+@pytest.mark.parametrize("kind", sorted(set(FAULT_KINDS) - TOPIC_KINDS))
 @pytest.mark.parametrize("policy", ["skip", "resync"])
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_an_answer_is_not_carried_out_on_another_topic(kind: FaultKind, policy: FaultPolicy, side: str) -> None:

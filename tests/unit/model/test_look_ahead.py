@@ -37,10 +37,10 @@ def _python(pattern: str) -> str:
 @given(st.lists(st.one_of(_GUARDED, _INSIDE), min_size=1, max_size=3), st.lists(_NAMES, min_size=1, max_size=10))
 def test_it_means_what_it_means_in_one_expression(patterns: list[str], names: list[str]) -> None:
     """However a list mixes such patterns with others; so does what has gone to another process."""
-    joined = re.compile("|".join(f"(?:{_python(each)})" for each in patterns), re.ASCII)
-    pattern = _compiled(*patterns)
-    for each in (pattern, pickle.loads(pickle.dumps(pattern))):  # noqa: S301 - pickled by the test itself
-        assert [each.fits(name) for name in names] == [joined.fullmatch(name) is not None for name in names]
+    joined = re.compile("|".join(f"(?:{_python(pattern)})" for pattern in patterns), re.ASCII)
+    compiled = _compiled(*patterns)
+    for pattern in (compiled, pickle.loads(pickle.dumps(compiled))):  # noqa: S301 - pickled by the test itself
+        assert [pattern.fits(name) for name in names] == [joined.fullmatch(name) is not None for name in names]
 
 
 def test_what_files_of_mm2_have() -> None:

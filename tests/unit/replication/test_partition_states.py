@@ -9,7 +9,7 @@ import pytest
 
 import mirror_ray
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.fault import TROUBLE_KINDS
+from mirror_ray.model.fault import FAULT_KINDS
 from mirror_ray.records.batch import iter_batches, rewrite
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import (
@@ -234,7 +234,7 @@ def test_a_pair_outside_the_table_is_an_error() -> None:
 
 def test_each_kind_of_fault_is_over_some_day() -> None:
     """And every other error, too."""
-    assert OVER_BY.keys() == {*TROUBLE_KINDS, None}
+    assert OVER_BY.keys() == {*FAULT_KINDS, None}
     assert all(OVER_BY.values())
 
 

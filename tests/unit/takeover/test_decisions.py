@@ -110,10 +110,10 @@ def test_all_or_nothing() -> None:
     def row(topic: str, number: int, outcome: str) -> TakeoverDecision:
         return TakeoverDecision(source=TopicPartition(topic, number), remote=f"A.{topic}", outcome=outcome)  # type: ignore[arg-type]
 
-    rows = [row("t", number, each) for number, each in enumerate(("taken", "refused", "kept", "left"))]
+    rows = [row("t", number, outcome) for number, outcome in enumerate(("taken", "refused", "kept", "left"))]
     rows.append(row("u", 0, "taken"))
     settled = all_or_nothing(rows)
-    assert [each.outcome for each in settled] == ["refused", "refused", "kept", "refused", "taken"]
+    assert [row.outcome for row in settled] == ["refused", "refused", "kept", "refused", "taken"]
     assert settled[0].remarks == ("because of t-1",)
 
 

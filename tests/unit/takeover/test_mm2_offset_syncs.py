@@ -136,5 +136,5 @@ def test_never_ahead(data: st.DataObject) -> None:
         place = place_of(store, offset)
         there = place if isinstance(place, int) else place.offset
         assert there is not None
-        wanted = {each for each in offsets if each >= offset}
+        wanted = {later for later in offsets if later >= offset}
         assert wanted <= set(target[there:])

@@ -83,7 +83,7 @@ def test_contents_that_come_round_again() -> None:
 def test_nothing_is_lost(data: st.DataObject) -> None:
     """Random records, many of them equal, random lives of MM2, random windows: every record is there, in order."""
     contents = data.draw(st.lists(st.integers(0, data.draw(st.integers(1, 60))), min_size=2, max_size=60))
-    source = [b"%d" % each for each in contents]
+    source = [b"%d" % content for content in contents]
     noted = data.draw(st.integers(0, len(source) - 1))
     ends = data.draw(st.lists(st.integers(noted, len(source)), min_size=1, max_size=4))
     target = source[:noted]

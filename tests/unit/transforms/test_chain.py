@@ -21,7 +21,7 @@ from mirror_ray.records.repack import encode, pack
 from mirror_ray.transforms import Record, Result, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from mirror_ray.transforms.loading import TransformChains, load_step
-from mirror_ray.transforms.record import closed, opened
+from mirror_ray.transforms.record import encode_record, parse_records
 from tests.unit.records.strategies import Plain, plain_records
 
 SOURCE = TopicPartition("orders", 3)
@@ -71,7 +71,7 @@ class Short(Each):
 
 def _chain(*functions: Callable[[Record], Result]) -> TransformChain:
     return TransformChain(
-        tuple(NamedTransform(f"step {number}", Each(each)) for number, each in enumerate(functions)), "it"
+        tuple(NamedTransform(f"step {number}", Each(function)) for number, function in enumerate(functions)), "it"
     )
 
 
@@ -100,9 +100,10 @@ def _outcome(number: int, record: Record) -> Result:
 def test_a_record_is_what_it_was_when_it_is_closed_again(records: list[Plain]) -> None:
     """Byte by byte, whatever its lengths; a header's name that is no UTF-8, too."""
     odd = Plain(offset=records[-1].offset + 1, timestamp=1, headers=((b"\xff", b"x"),))
-    decoded = [_decoded(each) for each in (*records, odd)]
-    assert [closed(each) for each in opened(decoded, "t", 0)] == decoded
-    assert [each.value for each in opened(decoded, "t", 0)] == [each.value for each in (*records, odd)]
+    decoded = [_decoded(record) for record in (*records, odd)]
+    parsed = parse_records(decoded, "t", 0)
+    assert [encode_record(record) for record in parsed] == decoded
+    assert [record.value for record in parsed] == [record.value for record in (*records, odd)]
 
 
 @given(records=plain_records(), data=st.data(), codec=st.sampled_from(CODECS))
@@ -110,29 +111,29 @@ def test_a_batch_that_was_transformed_is_what_a_list_would_be(
     records: list[Plain], data: st.DataObject, codec: Codec
 ) -> None:
     """Decoded, sent through two steps, packed: the same as record after record by hand; offsets are the source's."""
-    outcomes = st.dictionaries(st.sampled_from([each.offset for each in records]), st.integers(0, 6))
+    outcomes = st.dictionaries(st.sampled_from([record.offset for record in records]), st.integers(0, 6))
     plans = [data.draw(outcomes), data.draw(outcomes)]
     expected: list[decode.DecodedRecord] = []
     failed: list[int] = []
-    for each in records:
-        result: Result = opened([_decoded(each)], *SOURCE)[0]
+    for record in records:
+        result: Result = parse_records([_decoded(record)], *SOURCE)[0]
         for plan in plans:
             if isinstance(result, Record):
-                result = _outcome(plan.get(each.offset, 9), result)
+                result = _outcome(plan.get(record.offset, 9), result)
         if isinstance(result, Record):
-            expected.append(closed(result))
+            expected.append(encode_record(result))
         elif result is not None:
-            failed.append(each.offset)
+            failed.append(record.offset)
     chain = _chain(*(lambda record, plan=plan: _outcome(plan.get(record.offset, 9), record) for plan in plans))
-    outcome = chain.apply(SOURCE, [_decoded(each) for each in records])
+    outcome = chain.apply(SOURCE, [_decoded(record) for record in records])
     assert outcome.kept == expected
-    assert [each.record.offset for each in outcome.failures] == failed
-    batch = encode([_decoded(each) for each in records], codec)._replace(last_offset_delta=records[-1].offset + 5)
+    assert [failure.record.offset for failure in outcome.failures] == failed
+    batch = encode([_decoded(record) for record in records], codec)._replace(last_offset_delta=records[-1].offset + 5)
     pieces = pack(outcome.kept, batch, max_batch_bytes=300_000)
     found = [record for piece in pieces for record in records_of(iter_batches(piece.batch.view)[0])]
-    assert [(each.timestamp, each.tail) for each in found] == [(each.timestamp, each.tail) for each in expected]
+    assert [record[1:] for record in found] == [record[1:] for record in expected]
     runs = [offset for piece in pieces for first, count in piece.runs for offset in range(first, first + count)]
-    assert runs == [each.offset for each in expected]
+    assert runs == [record.offset for record in expected]
     assert all(piece.batch.last_offset_delta + 1 == piece.batch.count for piece in pieces)
     assert not pieces or pieces[-1].next_source_offset == batch.next_offset
 
@@ -156,7 +157,7 @@ def test_an_exception_is_its_records_alone() -> None:
         return record
 
     outcome = _chain(raises).apply(SOURCE, _records(b"a", b"bad", b"c"))
-    assert [each.value for each in outcome.kept] == [b"a", b"c"]
+    assert [record.value for record in outcome.kept] == [b"a", b"c"]
     (failure,) = outcome.failures
     assert failure.record.offset == 11
     assert str(failure) == "step 0: KeyError: 'field'"
@@ -218,7 +219,7 @@ def test_topics_get_the_steps_whose_patterns_they_match() -> None:
     both, one = chains.chain("users"), chains.chain("orders")
     assert both is not None
     assert one is not None
-    assert [each.name for each in both.steps] == [
+    assert [step.name for step in both.steps] == [
         "mirror_ray.transforms:FilterByKey",
         "mirror_ray.transforms:InsertHeader",
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirror_ray.config.transforms import names_of
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import DefaultReplicationPolicy
-from mirror_ray.model.replication_paths import doubled
+from mirror_ray.model.replication_paths import duplicate_paths
 from mirror_ray.transforms.provenance import HEADER, Origin, Provenance
 from mirror_ray.transforms.record import Record
 
@@ -107,21 +107,21 @@ def test_nothing_doubles_unless_ways_are_said_to(flows: dict[FlowName, int | Non
     several = {
         (origin, cluster)
         for cluster, records in on.items()
-        for origin, times in Counter(Origin.parse(each.headers[0][1]).cluster for each in records[1:]).items()
+        for origin, times in Counter(Origin.parse(copied.headers[0][1]).cluster for copied in records[1:]).items()
         if times > 1
     }
-    assert several == set(doubled(flows))
+    assert several == set(duplicate_paths(flows))
 
 
 def test_ways_of_usual_topologies() -> None:
     """A pair and a line need no bound; a full mesh of three is single with one hop, a ring with none."""
 
     def flows(text: str, most: int | None = None) -> dict[FlowName, int | None]:
-        return {FlowName.parse(each): most for each in text.split()}
+        return {FlowName.parse(name): most for name in text.split()}
 
-    assert not doubled(flows("A->B B->A"))
-    assert not doubled(flows("A->B B->A B->C C->B"))
-    assert not doubled(flows("A->B B->C C->A"))
+    assert not duplicate_paths(flows("A->B B->A"))
+    assert not duplicate_paths(flows("A->B B->A B->C C->B"))
+    assert not duplicate_paths(flows("A->B B->C C->A"))
     mesh = "A->B B->A B->C C->B A->C C->A"
-    assert set(doubled(flows(mesh))) == set(permutations("ABC", 2))
-    assert not doubled(flows(mesh, 1))
+    assert set(duplicate_paths(flows(mesh))) == set(permutations("ABC", 2))
+    assert not duplicate_paths(flows(mesh, 1))

@@ -69,7 +69,7 @@ def test_a_pattern_matches_the_whole_key() -> None:
 def test_a_header_comes_behind_the_others() -> None:
     """Or takes the place of those of its name."""
     record = _record(headers=(("site", b"x"), ("a", None), ("site", b"y")))
-    added, replaced = (InsertHeader("site", "eu", replace=each)([record])[0] for each in (False, True))
+    added, replaced = (InsertHeader("site", "eu", replace=replace)([record])[0] for replace in (False, True))
     assert isinstance(added, Record)
     assert isinstance(replaced, Record)
     assert added == record._replace(headers=(*record.headers, ("site", b"eu")))

@@ -28,9 +28,9 @@ def _record(offset: int, value: bytes | None) -> decode.DecodedRecord:
 
 
 def _family(*transforms: Transform) -> dict[str, TransformChain]:
-    chain = TransformChain(tuple(NamedTransform(type(each).__name__, each) for each in transforms), "all")
-    places = dict.fromkeys(each for transform in transforms for each in transform.destinations)
-    return {place: replace(chain, destination=place) for place in ("", *places)}
+    chain = TransformChain(tuple(NamedTransform(type(step).__name__, step) for step in transforms), "all")
+    destinations = dict.fromkeys(topic for transform in transforms for topic in transform.destinations)
+    return {topic: replace(chain, destination=topic) for topic in ("", *destinations)}
 
 
 @given(st.lists(VALUES, max_size=20))
@@ -40,13 +40,13 @@ def test_each_record_is_in_exactly_one_topic(values: list[bytes | None]) -> None
     lost = Each(lambda record: record._replace(headers=((1, b""),)) if record.value == b"lost" else record)  # type: ignore[arg-type]
     records = [_record(offset, value) for offset, value in enumerate(values)]
     found = {to: chain.apply(SOURCE, records) for to, chain in _family(dropped, ByFirst(), lost).items()}
-    kept = sorted(each.offset for outcome in found.values() for each in outcome.kept)
+    kept = sorted(record.offset for outcome in found.values() for record in outcome.kept)
     failed = [n for n, value in enumerate(values) if value in (b"bad", b"lost")]
     assert kept == [n for n, value in enumerate(values) if value != b"gone" and n not in failed]
-    assert all([each.record.offset for each in outcome.failures] == failed for outcome in found.values())
-    assert {each.offset for each in found["eu"].kept} == {n for n, value in enumerate(values) if value == b"eu"}
+    assert all([failure.record.offset for failure in outcome.failures] == failed for outcome in found.values())
+    assert {record.offset for record in found["eu"].kept} == {n for n, value in enumerate(values) if value == b"eu"}
     # What was only sent elsewhere goes on as it was, byte by byte.
-    assert all(each is records[each.offset] for outcome in found.values() for each in outcome.kept)
+    assert all(record is records[record.offset] for outcome in found.values() for record in outcome.kept)
 
 
 def test_what_comes_after_a_route_is_for_all_of_them() -> None:
@@ -55,8 +55,8 @@ def test_what_comes_after_a_route_is_for_all_of_them() -> None:
     records = [_record(0, b"eu"), _record(1, b"other")]
     assert family["eu"].apply(SOURCE, records) == ChainResult([], [])
     kept = family["keyed"].apply(SOURCE, records).kept
-    assert [each.offset for each in kept] == [0, 1]
-    assert all(dict(each.fields()[2]) == {b"seen": b"yes"} for each in kept)
+    assert [record.offset for record in kept] == [0, 1]
+    assert all(dict(record.fields()[2]) == {b"seen": b"yes"} for record in kept)
 
 
 def test_a_destination_that_was_not_declared_is_an_error_of_the_record() -> None:
