@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,6 +45,7 @@ help:
 	@echo 'make bench-page  what it costs to show 5,000 partitions: status, scrape, web UI, the coordinator'
 	@echo 'make bench-failover  what a failover and a failback of 5,000 groups of 50 partitions cost'
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
+	@echo 'make bench-commands  what it costs to ask a running system: lag, status, groups'
 	@echo 'make bench-holes  what ten million offset gaps in one partition cost the offset map'
 	@echo 'make jars     fetch the jars ahead'
 	@echo 'make lock     remake the locks from pyproject.toml'
@@ -112,6 +113,9 @@ bench-page: $(READY)
 
 bench-limits: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.limits $(ARGS)
+
+bench-commands: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.commands $(ARGS)
 
 bench-failover: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.failover $(ARGS)

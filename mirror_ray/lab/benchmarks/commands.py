@@ -1,0 +1,61 @@
+"""What it costs to ask a running system: processor time and wall-clock time of commands, each a process of its own.
+
+::
+
+    make bench-commands
+    .venv/bin/python -m mirror_ray.lab.benchmarks.commands [--rounds 5]
+
+A system with one flow, in a Ray of its own, runs meanwhile. The medians are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from statistics import median
+
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.lab.benchmarks.harness import (
+    Elapsed,
+    cluster_pair,
+    cluster_settings,
+    parse_arguments,
+    running_system,
+    show,
+)
+from mirror_ray.model.names import FlowName
+
+_NAME = "bench-commands"
+COMMANDS = ("--help", "lag", "status", "groups")
+
+
+def run_command(command: str) -> Elapsed:
+    """Run a command of ``mirror-ray`` to its end."""
+    arguments = [command] if command.startswith("-") else [command, "--name", _NAME]
+    before, began_s = os.times(), time.perf_counter()
+    subprocess.run([sys.executable, "-m", "mirror_ray", *arguments], check=True, stdout=subprocess.DEVNULL)
+    seconds, after = time.perf_counter() - began_s, os.times()
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    return Elapsed(seconds, cpu_s)
+
+
+def main() -> None:
+    options = parse_arguments(__doc__, rounds=(5, "of each command, in turns"))
+    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
+    measured: dict[str, list[Elapsed]] = {command: [] for command in COMMANDS}
+    with (
+        cluster_pair("512m") as pair,
+        running_system(MirrorSettings(clusters=cluster_settings(pair), flows=(flow,)), _NAME, replicators=1),
+    ):
+        for _ in range(options.rounds):
+            for command, rounds in measured.items():
+                rounds.append(run_command(command))
+    for command, rounds in measured.items():
+        cpu_s, seconds = (median(values) for values in zip(*((one.cpu_s, one.seconds) for one in rounds), strict=True))
+        show(f"mirror-ray {command}", f"{cpu_s:.2f} s CPU", f"{seconds:.2f} s", width=28)
+
+
+if __name__ == "__main__":
+    main()
