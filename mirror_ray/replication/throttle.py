@@ -134,7 +134,7 @@ class FetchThrottle:
 
     def partition_bytes(self, topic: str) -> int | None:
         """The same of one partition of the topic."""
-        rates = [each.rate for each in (self._whole, self._topics.get(topic)) if each is not None]
+        rates = [rate.rate for rate in (self._whole, self._topics.get(topic)) if rate is not None]
         if self._later is not None and self._rank(topic):
             rates.append(self._later.rate)
         return _answer(min(rates)) if rates else None

@@ -61,7 +61,7 @@ def compare_flow(
     notes = [f"names before are not known: {snapshot.state_problem}"] if snapshot.state_problem is not None else []
     stopped = {topic: Halt("stopped", reasons.get(topic, "the flow refuses to copy it")) for topic in refused}
     headers = _headers(settings, flow, snapshot, running, stopped)
-    every = [each for by_partition in headers.values() for each in by_partition]
+    every = [header for by_partition in headers.values() for header in by_partition]
     notes += _unknown_notes(every)
     if not _has_begun(snapshot):
         notes.append(f"{flow.name} has copied nothing yet: whose records its remote topics hold was not checked")
@@ -77,7 +77,7 @@ def compare_flow(
         other_acls=others,
         acls_not_compared=None if isinstance(facts, AclFacts) else str(facts),
         notes=tuple(notes),
-        headers_known=all(each.reason is None for each in every),
+        headers_known=all(header.reason is None for header in every),
     )
 
 
@@ -116,11 +116,11 @@ def _unknown_notes(headers: Iterable[BatchHeaders]) -> list[str]:
     """Say for each reason in which remote partitions it is unknown whose records they hold."""
     by_reason: dict[str, list[BatchHeaders]] = {}
     notes = []
-    for each in headers:
-        if each.reason is not None:
-            by_reason.setdefault(each.reason, []).append(each)
-        if not each.counted:
-            notes += [f"{each.source.topic}: {text}" for text in each.drift]
+    for header in headers:
+        if header.reason is not None:
+            by_reason.setdefault(header.reason, []).append(header)
+        if not header.counted:
+            notes += [f"{header.source.topic}: {text}" for text in header.drift]
     for reason, some in by_reason.items():
         more = f" and of {len(some) - 1} more" if len(some) > 1 else ""
         notes.append(f"whose records the copy of {some[0].source} holds{more} is not known: {reason}")

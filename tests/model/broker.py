@@ -108,7 +108,7 @@ class TargetPartition:
         batch = iter_batches(memoryview(bytearray(data)))[0]
         assert batch.base_offset == 0
         assert batch.last_offset_delta + 1 == batch.count, "a broker refuses a batch with holes"
-        values = [each.value or b"" for each in records_of(batch)]
+        values = [record.value or b"" for record in records_of(batch)]
         if self.refuses is not None and any(map(self.refuses, values)):
             return Answer("INVALID_RECORD")
         following = (batch.base_sequence + batch.count) % SEQUENCE_MODULUS
@@ -152,7 +152,7 @@ class TargetPartition:
 
     def forget(self, now_ms: int) -> None:
         """The check that runs every ten minutes: producers whose newest record is older than a day."""
-        for producer_id in [key for key, each in self.producers.items() if now_ms - each.timestamp >= DAY_MS]:
+        for producer_id in [key for key, state in self.producers.items() if now_ms - state.timestamp >= DAY_MS]:
             del self.producers[producer_id]
 
     def load(self, now_ms: int) -> None:
@@ -169,13 +169,13 @@ class TargetPartition:
         Below the high watermark the election is unclean, and what was acknowledged is lost.
         """
         self.leader, self.leader_epoch = leader, self.leader_epoch + 1
-        kept = [each for each in self.log if each.next_offset <= end]
+        kept = [batch for batch in self.log if batch.next_offset <= end]
         cut = max(kept[-1].next_offset if kept else self.start, min(self.start, self.end))
         if cut < self.end:
             self.log, self.end = kept, cut
             self.on_truncated(cut)
             self.load(now_ms)
-        self.epochs = [*(each for each in self.epochs if each[1] < cut), (self.leader_epoch, cut)]
+        self.epochs = [*(entry for entry in self.epochs if entry[1] < cut), (self.leader_epoch, cut)]
         # The new leader's followers fetch from it before it knows what they have.
         self.high_watermark = min(self.high_watermark, self.end)
         if not self.replicated:
@@ -184,21 +184,21 @@ class TargetPartition:
     def remove_below(self, offset: int) -> None:
         """Retention, or DeleteRecords: up to everything that is committed."""
         self.start = max(self.start, min(offset, self.high_watermark))
-        self.log = [each for each in self.log if each.next_offset > self.start]
+        self.log = [batch for batch in self.log if batch.next_offset > self.start]
 
     def compact(self, goes: Callable[[bytes], bool]) -> None:
         """Cleaning, of all but the last batch: records that ``goes`` names, and batches without any left."""
         for stored in self.log[:-1]:
             stored.values = [value for value in stored.values if not goes(value)]
-            kept = [each for each in records_of(stored.parsed()) if not goes(each.value or b"")]
-            payload = b"".join(record(each.offset - stored.base_offset, each.value or b"", each.key) for each in kept)
+            kept = [record for record in records_of(stored.parsed()) if not goes(record.value or b"")]
+            payload = b"".join(record(left.offset - stored.base_offset, left.value or b"", left.key) for left in kept)
             old = stored.parsed()
             data = bytearray(
                 sealed(0, payload, old.last_offset_delta, len(kept), old.producer_id, 0, old.base_timestamp)
             )
             struct.pack_into(">qhi", data, _PRODUCER_AT, old.producer_id, old.producer_epoch, old.base_sequence)
             stored.data = bytes(data)
-        self.log = [each for each in self.log if each.values or each is self.log[-1]]
+        self.log = [batch for batch in self.log if batch.values or batch is self.log[-1]]
 
     def seen(self, epoch: int, *, scanned: bool) -> TargetLog:
         """Its end; and where the log that was led in ``epoch`` ends in it, if that is asked (KIP-101)."""
@@ -210,4 +210,4 @@ class TargetPartition:
         """The first batch that a fetch from ``end - 1`` brings; None where the log begins behind it or ends before."""
         if end <= self.start or end > self.end:
             return None
-        return next((each.parsed() for each in self.log if each.next_offset >= end), None)
+        return next((batch.parsed() for batch in self.log if batch.next_offset >= end), None)

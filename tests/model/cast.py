@@ -120,41 +120,41 @@ class Cast:
 
     def holders(self, number: int) -> list[Replicator]:
         """The living replicators that believe to have a partition."""
-        return [each for each in self.replicators.values() if number in each.copies]
+        return [replicator for replicator in self.replicators.values() if number in replicator.copies]
 
     def running(self) -> Iterator[Replicator]:
-        return (each for each in self.replicators.values() if each.runs)
+        return (replicator for replicator in self.replicators.values() if replicator.runs)
 
     def looks(self) -> list[Act]:
         """Reading the state topic."""
         acts: list[Act] = []
-        for each in self.running():
-            if each.look is not None:
-                acts.append(each.end_look)
-            elif each.book.read_from is not None:
-                acts.append(each.begin_look)
+        for replicator in self.running():
+            if replicator.look is not None:
+                acts.append(replicator.end_look)
+            elif replicator.book.read_from is not None:
+                acts.append(replicator.begin_look)
         return acts
 
     def establishing(self) -> list[Act]:
         """Finding the place in the target."""
         acts: list[Act] = []
-        for each in self.running():
-            for number, copy in each.copies.items():
-                if number in each.ends:
-                    acts.append(partial(each.settle, number))
-                elif copy.needs_end and copy not in each.leaders:
-                    acts.append(partial(each.look_at_target, number))
+        for replicator in self.running():
+            for number, copy in replicator.copies.items():
+                if number in replicator.ends:
+                    acts.append(partial(replicator.settle, number))
+                elif copy.needs_end and copy not in replicator.leaders:
+                    acts.append(partial(replicator.look_at_target, number))
         return acts
 
     def reading(self, most: int) -> list[Act]:
         """Fetching from the source."""
         acts: list[Act] = []
-        for each in self.running():
-            for number, copy in each.copies.items():
-                if number in each.fetches:
-                    acts.append(partial(each.arrive, number))
+        for replicator in self.running():
+            for number, copy in replicator.copies.items():
+                if number in replicator.fetches:
+                    acts.append(partial(replicator.arrive, number))
                 elif copy.asks_source:
-                    acts.append(partial(each.ask_source, number))
-                elif copy in each.leaders and copy.wants_fetch:
-                    acts.append(partial(each.fetch, number, most))
+                    acts.append(partial(replicator.ask_source, number))
+                elif copy in replicator.leaders and copy.wants_fetch:
+                    acts.append(partial(replicator.fetch, number, most))
         return acts

@@ -44,7 +44,10 @@ def come_to_rest(world: World) -> None:
         while source.open_transactions:
             source.conclude(0, commit=True)
         source.append(1, world.timestamp(old=False))
-    if all(each.fenced or (each.opened and each.identity != world.state.identity) for each in world.coordinators):
+    if all(
+        coordinator.fenced or (coordinator.opened and coordinator.identity != world.state.identity)
+        for coordinator in world.coordinators
+    ):
         world.start_coordinator()
     for done in range(_ROUNDS):
         if done >= _LEAST_ROUNDS and all(at_rest(world, number) for number in range(len(world.sources))):
@@ -66,7 +69,7 @@ def at_rest(world: World, number: int) -> bool:
     """Whether all of a partition is copied, or it is stopped or refused."""
     copy = holder(world, number)
     if copy is None:
-        return any(number in each.refused for each in world.coordinators if not each.fenced)
+        return any(number in coordinator.refused for coordinator in world.coordinators if not coordinator.fenced)
     if copy.fault is not None:
         return True
     done = copy.state is CopyState.RUNNING and copy.settled
@@ -75,7 +78,7 @@ def at_rest(world: World, number: int) -> bool:
 
 def holder(world: World, number: int) -> PartitionReplication | None:
     """The copy of the one replicator that has the partition by the last assignment."""
-    copies = [each.copies[number] for each in world.holders(number)]
+    copies = [replicator.copies[number] for replicator in world.holders(number)]
     return max(copies, key=lambda copy: copy.assignment.epoch, default=None)
 
 

@@ -28,9 +28,9 @@ class Network(Cast):
     def sending(self, stall_s: float = 0.0) -> list[Act]:
         """Letting senders hand to the kernel what they have; between composing and sending ``stall_s`` pass."""
         acts: list[Act] = []
-        for each in self.running():
-            each.sending.step()
-            acts += [partial(self._send, each, broker, stall_s) for broker in each.sending.waiting]
+        for replicator in self.running():
+            replicator.sending.step()
+            acts += [partial(self._send, replicator, broker, stall_s) for broker in replicator.sending.waiting]
         return acts
 
     def _send(self, replicator: Replicator, broker: int, stall_s: float) -> None:
@@ -42,15 +42,15 @@ class Network(Cast):
     def answering(self, spoilt: Spoilt | None = None, throttle_ms: int = 0) -> list[Act]:
         """Answers that have arrived: perhaps ``spoilt`` ones, or of a broker that throttles."""
         return [
-            partial(each.answered, broker, spoilt, throttle_ms)
-            for each in self.running()
-            for broker, connection in each.connections.items()
+            partial(replicator.answered, broker, spoilt, throttle_ms)
+            for replicator in self.running()
+            for broker, connection in replicator.connections.items()
             if len(connection.handled) > 1 or (connection.handled and not self._waits(connection))
         ]
 
     def handling(self, error: str | None = None, *, live: bool = False) -> list[Act]:
         """Handling the oldest request of a connection, of a ``live`` one: refusing its first batch with ``error``."""
-        connections = [c for each in self.replicators.values() for c in each.connections.values()]
+        connections = [c for replicator in self.replicators.values() for c in replicator.connections.values()]
         return [
             partial(self._handle, connection, error)
             for connection in (*connections, *([] if live else self.orphans))
@@ -68,7 +68,7 @@ class Network(Cast):
 
     def _handle(self, connection: Connection, error: str | None) -> None:
         request = connection.sent.popleft()
-        current = {copy for each in self.replicators.values() for copy in each.copies.values()}
+        current = {copy for replicator in self.replicators.values() for copy in replicator.copies.values()}
         delayed = connection in self.orphans or self.now_s - request.sent_s > self.terms.kernel_ms / 1000
         for part in request.parts:
             moved = part.leader_epoch != self.targets[part.number].leader_epoch
@@ -137,13 +137,13 @@ class Network(Cast):
 
     def restart_broker(self, broker: int) -> None:
         """Killed and started again: connections are gone, requests with them, producers loaded from the logs."""
-        for each in self.replicators.values():
-            connection = each.connections.get(broker)
-            if connection is not None and each.frozen:
+        for replicator in self.replicators.values():
+            connection = replicator.connections.get(broker)
+            if connection is not None and replicator.frozen:
                 connection.broken = True
             elif connection is not None:
-                each.sending.lose(broker)
-        self.orphans = [each for each in self.orphans if each.broker != broker]
+                replicator.sending.lose(broker)
+        self.orphans = [connection for connection in self.orphans if connection.broker != broker]
         for target in self.targets:
             if target.leader == broker:
                 target.load(self.now_ms)
@@ -162,7 +162,7 @@ class Network(Cast):
 
     def _waiting(self, broker: int) -> Iterator[Part]:
         """Batches that a broker has appended, and whose followers it waits for."""
-        for each in self.replicators.values():
-            connection = each.connections.get(broker)
+        for replicator in self.replicators.values():
+            connection = replicator.connections.get(broker)
             if connection is not None and connection.handled and connection.handled[-1].by_all:
                 yield from connection.handled[-1].parts

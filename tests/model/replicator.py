@@ -163,7 +163,9 @@ class Replicator:
         begin = scan_start(copy.acknowledged, seen)
         if (copy.needs_scan or copy.wants_contents) and (copy.needs_last_batch(seen.end) or seen.agrees_to <= begin):
             scan = TargetScan(copy.assignment, copy.acknowledged, begin, contents)
-            scan.add(each.parsed() for each in target.log if each.next_offset > begin and each.base_offset < seen.end)
+            scan.add(
+                batch.parsed() for batch in target.log if batch.next_offset > begin and batch.base_offset < seen.end
+            )
             seen = scan.describe(seen) if copy.needs_scan else seen
         if copy.needs_last_batch(seen.end) and not copy.needs_scan:
             seen = replace(seen, tail=target.tail(seen.end))

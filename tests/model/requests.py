@@ -53,7 +53,7 @@ class Request:
 
     def answered(self, spoilt: Spoilt | None, throttle_ms: int) -> bytearray:
         """The body of its answer."""
-        answers = [(each.topic, each.number, each.answer) for each in self.parts if each.answer is not None]
+        answers = [(part.topic, part.number, part.answer) for part in self.parts if part.answer is not None]
         if spoilt == "incomplete":
             answers.pop()
         body = write_answer(self.version, answers, throttle_ms)
@@ -152,7 +152,7 @@ class Connection:
             self.unsent += requests
         else:
             self.sent += requests
-        return [each.future for each in requests]
+        return [request.future for request in requests]
 
     def abort(self, reason: str) -> None:
         if not self.closed:
@@ -166,5 +166,5 @@ class Connection:
         acks, batches = read_request(version, body)
         assert acks in (produce.ALL_REPLICAS, produce.LEADER_ALONE)
         loop = self.process.loop
-        parts = [self.process.part(each) for each in batches]
+        parts = [self.process.part(batch) for batch in batches]
         return Request(parts, acks == produce.ALL_REPLICAS, version, loop.time(), loop.create_future())

@@ -15,8 +15,12 @@ class Resolving(Control):
     def resolve(self, number: int, which: int) -> bool:
         """Answer a partition's trouble by one of the policies that there are, when nothing of it is on its way."""
         target = self.targets[number]
-        coordinator = next((each for each in self.coordinators if each.opened and not each.fenced), None)
-        holder = max(self.holders(number), key=lambda each: each.copies[number].assignment.epoch, default=None)
+        coordinator = next(
+            (coordinator for coordinator in self.coordinators if coordinator.opened and not coordinator.fenced), None
+        )
+        holder = max(
+            self.holders(number), key=lambda replicator: replicator.copies[number].assignment.epoch, default=None
+        )
         if coordinator is None or holder is None or not holder.runs or self._is_under_way(number):
             return False
         copy = holder.copies[number]
@@ -35,9 +39,11 @@ class Resolving(Control):
 
     def _is_under_way(self, number: int) -> bool:
         """Whether a request with a batch of the partition may still be carried out; or an order be on its way."""
-        live = [each for replicator in self.replicators.values() for each in replicator.connections.values()]
-        requests = [request for each in (*live, *self.orphans) for request in _requests(each)]
-        ordered = any(each.assignment.partition.partition == number for each in self.orders)
+        live = [
+            connection for replicator in self.replicators.values() for connection in replicator.connections.values()
+        ]
+        requests = [request for connection in (*live, *self.orphans) for request in _requests(connection)]
+        ordered = any(order.assignment.partition.partition == number for order in self.orders)
         return ordered or any(part.number == number for request in requests for part in request.parts)
 
 
@@ -58,7 +64,7 @@ def _expect(judge: Judge, trouble: PartitionFault, remedy: FaultAction) -> None:
             if trouble.kind == "source_recreated" or remedy.empty_to is not None:
                 judge.left_out.clear()
             if trouble.kind == "source_truncated":
-                judge.left_out = {each for each in judge.left_out if each < record.source_offset}
+                judge.left_out = {offset for offset in judge.left_out if offset < record.source_offset}
             if trouble.kind in ("target_missing", "target_recreated"):
                 judge.left_out.clear()
             judge.goes_on(record.source_offset)

@@ -151,7 +151,7 @@ class SourcePartition:
     def lead(self) -> None:
         """Another broker leads, with all that there is."""
         self.epoch += 1
-        self._epochs = [*(each for each in self._epochs if each[1] < self.end), (self.epoch, self.end)]
+        self._epochs = [*(entry for entry in self._epochs if entry[1] < self.end), (self.epoch, self.end)]
 
     def clean(self) -> None:
         """Compaction: superseded records and aborted ones go, below the last batch and below open transactions."""
@@ -179,7 +179,7 @@ class SourcePartition:
         self.start = max(self.start, min(offset, self.stable_end))
         self.batches = [held for held in self.batches if held.next > self.start]
         below = [number for number, first in self._epochs if first <= self.start]
-        self._epochs = [(below[-1], self.start), *(each for each in self._epochs if each[1] > self.start)]
+        self._epochs = [(below[-1], self.start), *(entry for entry in self._epochs if entry[1] > self.start)]
         at = bisect_left(self.visible, self.start)
         self.removed += self.visible[:at]
         del self.visible[:at]
@@ -192,7 +192,7 @@ class SourcePartition:
         self.batches = kept
         self.end = max(kept[-1].next if kept else self.start, self.start)
         del self.visible[bisect_left(self.visible, self.end) :]
-        self._aborted = [each for each in self._aborted if each[2] < self.end]
+        self._aborted = [aborted for aborted in self._aborted if aborted[2] < self.end]
         self.forks.append(self.end)
         self.lead()
         return True

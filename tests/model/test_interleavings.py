@@ -65,7 +65,7 @@ def _send(world: World) -> int:
 
 
 def _under_way(world: World) -> int:
-    return sum(len(connection.sent) for each in world.running() for connection in each.connections.values())
+    return sum(len(connection.sent) for replicator in world.running() for connection in replicator.connections.values())
 
 
 def _taken_over(world: World) -> tuple[Replicator, Replicator]:

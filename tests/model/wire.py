@@ -37,11 +37,13 @@ def read_request(version: int, body: bytes) -> tuple[int, list[Written]]:
     assert size == len(body), "bytes behind a request"
     by_id = version >= produce.FIRST_TOPIC_ID_VERSION
     batches = [
-        Written(topic.topic_id.bytes if by_id else topic.name.encode(), each.index, each.records)
+        Written(topic.topic_id.bytes if by_id else topic.name.encode(), partition.index, partition.records)
         for topic in request.topic_data
-        for each in topic.partition_data
+        for partition in topic.partition_data
     ]
-    assert len({each[:2] for each in batches}) == len(batches), "a broker refuses a second batch of a partition"
+    assert len({partition[:2] for partition in batches}) == len(batches), (
+        "a broker refuses a second batch of a partition"
+    )
     return request.acks, batches
 
 

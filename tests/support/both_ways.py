@@ -54,7 +54,7 @@ def counts(clusters: Mapping[str, DevCluster], topic: str) -> list[int]:
 
 def check(clusters: Mapping[str, DevCluster], topic: str, number: int) -> None:
     """Every record once on every cluster, in the order of its writer, with its own header and the one that is true."""
-    written = {f"{alias}{each}".encode() for alias in clusters for each in range(number)}
+    written = {f"{alias}{i}".encode() for alias in clusters for i in range(number)}
     own = {alias: held(cluster, topic) for alias, cluster in clusters.items()}
     times_in = {
         alias: [Counter(record.value for record in records) for records in partitions]

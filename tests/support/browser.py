@@ -125,7 +125,7 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
         port = await _port(folder / "DevToolsActivePort")
         async with aiohttp.ClientSession() as session:
             async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                (tab,) = [each for each in await answer.json() if each["type"] == "page"]
+                (tab,) = [target for target in await answer.json() if target["type"] == "page"]
             async with session.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                 page = Page(socket)
                 listening = asyncio.create_task(page.listen())

@@ -116,7 +116,7 @@ class Replicated:
         """Every partition of ``topics``, from the beginning or from ``anchors`` (by source partition)."""
         given = await self._assignments(topics, anchors, max_message_bytes, **more)
         offset = await asyncio.to_thread(self._write_grants, given)
-        return [replace(each, state_offset=offset) for each in given]
+        return [replace(assignment, state_offset=offset) for assignment in given]
 
     async def _assignments(
         self,
@@ -148,8 +148,11 @@ class Replicated:
     def _write_grants(self, assignments: Sequence[Assignment]) -> int:
         """As a coordinator does before it hands out; returns the offset of the first one."""
         grants = [
-            (GRANT.key(each.partition.source), GRANT.write(GrantRecord(epoch=each.epoch, lease_ms=DEFAULT_LEASE_MS)))
-            for each in assignments
+            (
+                GRANT.key(assignment.partition.source),
+                GRANT.write(GrantRecord(epoch=assignment.epoch, lease_ms=DEFAULT_LEASE_MS)),
+            )
+            for assignment in assignments
         ]
         return append(
             self.target.confluent_config(),

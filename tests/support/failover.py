@@ -70,8 +70,8 @@ async def caught_up(system: LocalSystem, count: int) -> None:
     """Wait until so many partitions are known, and have no lag."""
 
     async def done() -> bool:
-        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
-        return len(lines) == count and all(each.lag_records == 0 for each in lines)
+        lines = [partition for partition in await system.coordinator.partitions() if partition.state == "copying"]
+        return len(lines) == count and all(partition.lag_records == 0 for partition in lines)
 
     await system.wait(done, "everything is copied")
 

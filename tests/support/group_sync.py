@@ -96,7 +96,7 @@ async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPar
         answers = await send_commits(GroupCoordinators(connected, patience_s=30), commits)
     finally:
         await connected.close()
-    assert not [error for each in answers.values() for error in each.values() if error], answers
+    assert not [error for of_group in answers.values() for error in of_group.values() if error], answers
 
 
 def partition_statuses(sync: GroupOffsetSync) -> dict[tuple[str, TopicPartition], GroupPartitionStatus]:

@@ -34,7 +34,7 @@ def member(cluster: Reachable, group: str, *topics: str, protocol: str = "classi
     try:
         consumer.subscribe(list(topics))
         deadline_s = time.monotonic() + 30
-        while {each.topic for each in consumer.assignment()} != set(topics):
+        while {partition.topic for partition in consumer.assignment()} != set(topics):
             assert time.monotonic() < deadline_s, f"{group} has {consumer.assignment()}"
             consumer.poll(0.1)
         yield consumer
@@ -47,7 +47,9 @@ def committed(cluster: Reachable, group: str, topic: str, partitions: int) -> di
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     try:
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        return {each.partition: each.offset for each in _ask(lambda: consumer.committed(asked, timeout=30))}
+        return {
+            partition.partition: partition.offset for partition in _ask(lambda: consumer.committed(asked, timeout=30))
+        }
     finally:
         consumer.close()
 

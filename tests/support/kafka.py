@@ -146,8 +146,10 @@ def append(config: ConfluentConfig, topic: str, messages: Sequence[Message], *, 
         create_topic(config, topic, replication_factor=replication_factor, topic_config={"cleanup.policy": "compact"})
     offsets: list[int] = []
     producer = Producer({**_producer_config(config, "none", {})})
-    for each in messages:
-        producer.produce(topic, each.value, each.key, 0, on_delivery=lambda _, told: offsets.append(told.offset() or 0))
+    for message in messages:
+        producer.produce(
+            topic, message.value, message.key, 0, on_delivery=lambda _, told: offsets.append(told.offset() or 0)
+        )
     assert not producer.flush(_TIMEOUT_S), "not all was acknowledged"
     return min(offsets)
 

@@ -87,7 +87,7 @@ def fill_every_kind(cluster: KafkaCluster, mark: str, first: int = 0) -> None:
     for codec in ("none", "zstd"):
         large = [Message(os.urandom(900_000), b"%d" % n, (), n % 2) for n in range(4)]
         produce(config, f"{mark}-large", large, codec=codec)
-    old = [each._replace(timestamp_ms=LAST_YEAR_MS) for each in sample_messages(100, first=first)]
+    old = [message._replace(timestamp_ms=LAST_YEAR_MS) for message in sample_messages(100, first=first)]
     produce(config, f"{mark}-append-time", old, codec="lz4", batch_num_messages=30)
 
 
@@ -102,7 +102,7 @@ def compact(cluster: WithFiles, mark: str) -> None:
     produce(config, topic, [Message(None, b"key 3"), Message(b"last", b"key 4")])
 
     def holes() -> bool:
-        return any(0 < each.count <= each.last_offset_delta for each in logged_batches(cluster.brokers[0], topic))
+        return any(0 < batch.count <= batch.last_offset_delta for batch in logged_batches(cluster.brokers[0], topic))
 
     wait_until(holes, 30, "the cleaner made holes")
     rest = {"segment.ms": "604800000", "min.cleanable.dirty.ratio": "1.0", "max.compaction.lag.ms": str(2**63 - 1)}

@@ -196,7 +196,7 @@ class LocalSystem:
         try:
             await wait_until_async(condition, TIMEOUT_S, message)
         except AssertionError as error:
-            told = [str(each) for each in (*await self.coordinator.partitions(), *await self.coordinator.events(30))]
+            told = [str(item) for item in (*await self.coordinator.partitions(), *await self.coordinator.events(30))]
             raise AssertionError("\n".join([str(error), *told])) from None
 
 

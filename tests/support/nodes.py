@@ -45,11 +45,11 @@ class ExtraNode:
     """A node with processes of its own. The coordinator's is another one, for it was there before."""
 
     def __init__(self, node: Any) -> None:
-        (self._raylet,) = (psutil.Process(each.process.pid) for each in node.all_processes["raylet"])
+        (self._raylet,) = (psutil.Process(raylet.process.pid) for raylet in node.all_processes["raylet"])
 
     def has(self, pid: int) -> bool:
         """Whether a process runs there."""
-        return pid in {each.pid for each in self._raylet.children(recursive=True)}
+        return pid in {child.pid for child in self._raylet.children(recursive=True)}
 
     def lose(self, *, spare: int | None = None) -> None:
         """Kill all of its processes, at once and without a word; ``spare`` lives on. Twice is once."""

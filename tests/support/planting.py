@@ -293,7 +293,7 @@ def _batches(lines: Sequence[tuple[Line, tuple[int, int]]]) -> list[memoryview]:
     found: list[memoryview] = []
     sequences: dict[tuple[int, int], int] = {}
     for who, records in runs:
-        batch = encode_batch([_encoded(at, each) for at, each in enumerate(records)], "none")
+        batch = encode_batch([_encoded(at, record) for at, record in enumerate(records)], "none")
         rewrite(batch, *who, sequences.get(who, 0))
         sequences[who] = sequences.get(who, 0) + len(records)
         found.append(batch.view)

@@ -51,7 +51,7 @@ def addresses(processes: Iterable[psutil.Process]) -> set[str]:
     found: set[str] = set()
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            for each in process.net_connections("inet"):
+            for connection in process.net_connections("inet"):
                 # An end that is not connected is an empty tuple.
-                found |= {str(ip).removeprefix("::ffff:") for ip in (*each.laddr[:1], *each.raddr[:1])}
+                found |= {str(ip).removeprefix("::ffff:") for ip in (*connection.laddr[:1], *connection.raddr[:1])}
     return found

@@ -31,11 +31,11 @@ class Prometheus:
     def query(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
         """What an expression gives now: labels and value of each series."""
         found = self._get("query", query=expression)["result"]
-        return [(each["metric"], float(each["value"][1])) for each in found]
+        return [(sample["metric"], float(sample["value"][1])) for sample in found]
 
     def firing(self) -> list[Mapping[str, Any]]:
         """The alerts that fire now: their ``labels`` and ``annotations``."""
-        return [each for each in self._get("alerts")["alerts"] if each["state"] == "firing"]
+        return [alert for alert in self._get("alerts")["alerts"] if alert["state"] == "firing"]
 
     def healthy_alerts(self) -> set[str]:
         """Names of the alert rules that were evaluated without an error."""

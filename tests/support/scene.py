@@ -40,9 +40,9 @@ class Scene:
     def owners(self) -> dict[int, str]:
         """The replicator of each partition that is copied."""
         return {
-            each.partition: each.replicator
-            for each in self.mirror.partitions()
-            if each.state == "copying" and each.replicator is not None
+            partition.partition: partition.replicator
+            for partition in self.mirror.partitions()
+            if partition.state == "copying" and partition.replicator is not None
         }
 
     def owned_by(self, replicator: str) -> set[int]:
@@ -51,14 +51,14 @@ class Scene:
 
     def replicator(self, name: str) -> ReplicatorStatus:
         """The status of the replicator with that id."""
-        return next(each for each in self.mirror.replicators if each.id == name)
+        return next(replicator for replicator in self.mirror.replicators if replicator.id == name)
 
     def spread_over(self, replicators: int, *, without: AbstractSet[int] = frozenset()) -> None:
         """Wait until so many replicators, none of these pids among them, have equal shares."""
 
         def spread() -> bool:
-            shares = [each.partitions for each in self.mirror.replicators if each.state == "running"]
-            pids = {each.pid for each in self.mirror.replicators}
+            shares = [replicator.partitions for replicator in self.mirror.replicators if replicator.state == "running"]
+            pids = {replicator.pid for replicator in self.mirror.replicators}
             return (
                 shares == [PARTITIONS // replicators] * replicators
                 and not pids & without
@@ -72,7 +72,7 @@ class Scene:
 
         def find() -> Event | None:
             events = reversed(self.mirror.events(200))
-            return next((each for each in events if any(text in each.text for text in texts)), None)
+            return next((event for event in events if any(text in event.text for text in texts)), None)
 
         try:
             found = wait_until(find, _TIMEOUT_S, f"event {' or '.join(map(repr, texts))}")
@@ -83,7 +83,9 @@ class Scene:
 
     def log(self) -> str:
         """The newest events, for the text of a failure."""
-        return "\n".join(f"{each.time_ms} {each.level} {each.subject}: {each.text}" for each in self.mirror.events(60))
+        return "\n".join(
+            f"{event.time_ms} {event.level} {event.subject}: {event.text}" for event in self.mirror.events(60)
+        )
 
     def arrives_again(self, partitions: AbstractSet[int], since_s: float) -> float:
         """Wait until each of these partitions has had something new since then (monotonic); seconds that it took."""

@@ -45,10 +45,10 @@ def what_a_stranger_can(own: OwnRay) -> list[str]:
     processes = family(own)
     session, systems = Path(own.session_dir), own_ray._directory()
     paths = [session.parent.parent, session, systems, own_ray._token_path()]
-    paths += [each for folder in (session, systems) for each in folder.rglob("*")]
-    paths += [Path(f"/proc/{each.pid}/{kind}") for each in processes for kind in ("environ", "fd", "mem")]
+    paths += [path for folder in (session, systems) for path in folder.rglob("*")]
+    paths += [Path(f"/proc/{process.pid}/{kind}") for process in processes for kind in ("environ", "fd", "mem")]
     assert any(path.is_socket() for path in paths)
-    listening = [(_is_agent(each), port) for each in processes for port in _ports(each)]
+    listening = [(_is_agent(process), port) for process in processes for port in _ports(process)]
     agents, services = ([port for kind, port in listening if kind is is_agent] for is_agent in (True, False))
     assert len(agents) == 1
     assert len(services) > 3
@@ -61,14 +61,18 @@ def what_a_stranger_can(own: OwnRay) -> list[str]:
 
 def _ports(process: psutil.Process) -> list[int]:
     with suppress(psutil.NoSuchProcess):
-        return [each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        return [
+            connection.laddr.port
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
     return []
 
 
 def _is_agent(process: psutil.Process) -> bool:
     """The one for runtime environments speaks HTTP, once somebody has connected to it."""
     with suppress(psutil.NoSuchProcess):
-        return any(each.endswith(("/lazy_agent.py", "RuntimeEnvAgent")) for each in process.cmdline())
+        return any(argument.endswith(("/lazy_agent.py", "RuntimeEnvAgent")) for argument in process.cmdline())
     return False
 
 

@@ -68,9 +68,11 @@ def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], time
         partitions = mirror.partitions()
         behind = []
         for (flow, topic), count in expected.items():
-            there = [each for each in partitions if (each.flow, each.topic) == (flow, topic)]
+            there = [partition for partition in partitions if (partition.flow, partition.topic) == (flow, topic)]
             behind += [f"{flow} {topic}: {len(there)} of {count} partitions"] if len(there) != count else []
-            behind += [str(each) for each in there if each.lag_records != 0 or each.state != "copying"]
+            behind += [
+                str(partition) for partition in there if partition.lag_records != 0 or partition.state != "copying"
+            ]
         return behind
 
     last: list[str] = []

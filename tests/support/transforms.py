@@ -80,7 +80,7 @@ class ByFirst(Transform):
 
     def __init__(self, e: str = "eu", u: str = "us") -> None:
         self._ways = {b"e": e, b"u": u}
-        self.destinations = tuple(each for each in (e, u) if each)
+        self.destinations = tuple(destination for destination in (e, u) if destination)
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
         """Send each."""

@@ -50,7 +50,7 @@ def plant(cluster: KafkaCluster, remote: str, fault: Callable[[list[Record], int
     records = read_all(config, remote)[0]
     fault(records, at)
     planted = create_topic(config, f"planted-{uuid.uuid4().hex[:8]}")
-    messages = [Message(each.value, each.key, each.headers, 0, each.timestamp_ms) for each in records]
+    messages = [Message(record.value, record.key, record.headers, 0, record.timestamp_ms) for record in records]
     produce(config, planted, messages, batch_num_messages=37)
     return planted
 

@@ -21,7 +21,9 @@ def read(path: Path) -> list[Manifest]:
     """The manifests in a file; none if it is a kustomization, a patch, or something else altogether."""
     documents = list(yaml.safe_load_all(path.read_text()))
     return [
-        each for each in documents if isinstance(each, dict) and "apiVersion" in each and not _is_of_kustomize(each)
+        document
+        for document in documents
+        if isinstance(document, dict) and "apiVersion" in document and not _is_of_kustomize(document)
     ]
 
 

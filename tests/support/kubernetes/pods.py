@@ -24,7 +24,7 @@ def pods(cluster: Manifest) -> dict[str, Pod]:
         options = spec.get("autoscalerOptions", {})
         taken = {key: options[key] for key in ("resources", "securityContext", "volumeMounts") if key in options}
         head["containers"].append({"name": "autoscaler", "image": head["containers"][0]["image"], **taken})
-    return {"head": head, **{each["groupName"]: each["template"]["spec"] for each in spec["workerGroupSpecs"]}}
+    return {"head": head, **{group["groupName"]: group["template"]["spec"] for group in spec["workerGroupSpecs"]}}
 
 
 def openings(pod: Pod) -> list[str]:
@@ -50,7 +50,7 @@ def openings(pod: Pod) -> list[str]:
         if "secret" in volume and volume["secret"].get("defaultMode", 0o444) & 0o7:
             found.append(f"{volume['name']} is readable to all users")
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
-        found += [f"{container['name']}: {each}" for each in _openings_of(container)]
+        found += [f"{container['name']}: {opening}" for opening in _openings_of(container)]
     return found
 
 
@@ -60,7 +60,7 @@ def can_ask_kubernetes(pod: Pod) -> set[str]:
         container["name"]
         for container in pod["containers"]
         if pod.get("automountServiceAccountToken") is not False
-        or any(each["mountPath"] == _SERVICE_ACCOUNT for each in container.get("volumeMounts", []))
+        or any(mount["mountPath"] == _SERVICE_ACCOUNT for mount in container.get("volumeMounts", []))
     }
 
 

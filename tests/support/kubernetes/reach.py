@@ -41,11 +41,11 @@ def _allows(
     protocol: str,
 ) -> bool:
     selecting = [
-        each
-        for each in policies
-        if each["metadata"]["namespace"] == of.namespace
-        and direction.capitalize() in each["spec"]["policyTypes"]
-        and _selects(each["spec"]["podSelector"], of.labels)
+        policy
+        for policy in policies
+        if policy["metadata"]["namespace"] == of.namespace
+        and direction.capitalize() in policy["spec"]["policyTypes"]
+        and _selects(policy["spec"]["podSelector"], of.labels)
     ]
     peers = "from" if direction == "ingress" else "to"
     return not selecting or any(
@@ -58,8 +58,8 @@ def _allows(
 
 def _is_port(rule: dict[str, Any], target: Place, port: int, protocol: str) -> bool:
     return "ports" not in rule or any(
-        each.get("protocol", "TCP") == protocol and target.ports.get(each["port"], each["port"]) == port
-        for each in rule["ports"]
+        entry.get("protocol", "TCP") == protocol and target.ports.get(entry["port"], entry["port"]) == port
+        for entry in rule["ports"]
     )
 
 
@@ -83,5 +83,5 @@ def _is_peer(peer: dict[str, Any], place: Place, namespace: str) -> bool:
 def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     by_label = selector.get("matchLabels", {}).items() <= labels.items()
     expressions = selector.get("matchExpressions", [])
-    assert {each["operator"] for each in expressions} <= {"In"}
-    return by_label and all(labels.get(each["key"]) in each["values"] for each in expressions)
+    assert {expression["operator"] for expression in expressions} <= {"In"}
+    return by_label and all(labels.get(expression["key"]) in expression["values"] for expression in expressions)

@@ -41,15 +41,15 @@ def main(kuberay: Path, prometheus_operator: Path, core: Path) -> None:
 
 def _write_crd(path: Path) -> None:
     crd = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)  # a safe one
-    [version] = [each for each in crd["spec"]["versions"] if each["name"] == "v1"]
+    [version] = [version for version in crd["spec"]["versions"] if version["name"] == "v1"]
     _write(f"{crd['spec']['names']['kind']}.json.gz", version["schema"]["openAPIV3Schema"])
 
 
 def _collect(node: Any, definitions: dict[str, Any], used: dict[str, Any]) -> None:
     """Add what a schema refers to, and have it refer to it in its own document."""
     if isinstance(node, list):
-        for each in node:
-            _collect(each, definitions, used)
+        for item in node:
+            _collect(item, definitions, used)
     elif isinstance(node, dict):
         reference = _REFERENCE.fullmatch(node.get("$ref", ""))
         if reference:
@@ -57,8 +57,8 @@ def _collect(node: Any, definitions: dict[str, Any], used: dict[str, Any]) -> No
             if reference[1] not in used:
                 used[reference[1]] = definitions[reference[1]]
                 _collect(used[reference[1]], definitions, used)
-        for each in node.values():
-            _collect(each, definitions, used)
+        for child in node.values():
+            _collect(child, definitions, used)
 
 
 def _write(name: str, schema: Any) -> None:
@@ -69,7 +69,7 @@ def _write(name: str, schema: Any) -> None:
 def _without_prose(node: Any, *, names: bool = False) -> Any:
     """Without descriptions; where keys are ``names`` of fields, a field of that name stays."""
     if isinstance(node, list):
-        return [_without_prose(each) for each in node]
+        return [_without_prose(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {

@@ -21,7 +21,7 @@ _METADATA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def mistakes(manifest: Manifest) -> list[str]:
     """What is wrong with it: where, and what; nothing if it is valid."""
     found = _validator(manifest["kind"]).iter_errors(manifest)
-    wrong = [f"{'.'.join(map(str, each.absolute_path)) or 'it'}: {each.message}" for each in found]
+    wrong = [f"{'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message}" for error in found]
     if manifest["apiVersion"].startswith("ray.io/"):
         wrong += _refused_by_kuberay(manifest)
     return wrong
@@ -49,10 +49,12 @@ def _schema(kind: str) -> dict[str, Any]:
 def _strict(node: Any) -> Any:
     """A structural schema as the API server reads it: a field that is not named does not exist."""
     if isinstance(node, list):
-        return [_strict(each) for each in node]
+        return [_strict(item) for item in node]
     if not isinstance(node, dict):
         return node
-    fields = {key: {name: _strict(each) for name, each in node[key].items()} for key in ("properties",) if key in node}
+    fields = {
+        key: {name: _strict(schema) for name, schema in node[key].items()} for key in ("properties",) if key in node
+    }
     rest = {key: _strict(value) for key, value in node.items() if key != "properties"}
     if fields and not node.get("x-kubernetes-preserve-unknown-fields"):
         rest.setdefault("additionalProperties", False)
@@ -80,7 +82,7 @@ def _refused_by_kuberay(manifest: Manifest) -> list[str]:
             wrong.append(f"{name}: restartPolicy with the autoscaler v2 is Never")
         if group.get("minReplicas", 0) > group.get("maxReplicas", 2**31):
             wrong.append(f"{name}: minReplicas is above maxReplicas")
-        environment = {each["name"] for each in pod["containers"][0].get("env", [])}
+        environment = {variable["name"] for variable in pod["containers"][0].get("env", [])}
         if environment & {"RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME"}:
             wrong.append(f"{name}: Redis belongs into gcsFaultToleranceOptions")
     return wrong

@@ -68,7 +68,7 @@ class FakeClusters:
         """See ``FailoverClusters``."""
         self.asked["committed"] += 1
         return {
-            name: {each: CommittedOffset(offset) for each, offset in self.stand.get(name, {}).items()}
+            name: {partition: CommittedOffset(offset) for partition, offset in self.stand.get(name, {}).items()}
             for name in groups
         }
 
@@ -83,7 +83,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever does not tell is not waited for; who has places is whoever has committed in the flow's topics."""
 
     async def with_source(sides: Any, groups: Mapping[str, object], _moved: object, *, every: bool) -> Any:
-        return {name: [] for name in groups if any(each.topic == "orders" for each in sides.stand[name])}
+        return {name: [] for name in groups if any(partition.topic == "orders" for partition in sides.stand[name])}
 
     monkeypatch.setattr(active_groups, "_DESCRIBED_WITHIN_S", 0.0)
     monkeypatch.setattr(active_groups, "with_source", with_source)

@@ -91,7 +91,10 @@ class FakeClusters:
     async def commit(self, commits: Mapping[str, Mapping[TopicPartition, Any]]) -> dict[str, dict[TopicPartition, Any]]:
         """See ``FailoverClusters``."""
         self.committed_now += commits
-        return {group: {each: self.errors.get((group, each)) for each in every} for group, every in commits.items()}
+        return {
+            group: {partition: self.errors.get((group, partition)) for partition in every}
+            for group, every in commits.items()
+        }
 
 
 def translated(group: str, remote: TopicPartition = REMOTE) -> TranslatedOffset:
@@ -191,5 +194,5 @@ def test_a_group_that_comes_back_from_a_merged_topic() -> None:
     moved = [place("a", "all", 30, stood=7), place("b", "all", 30, exact=False, stood=20)]
     back = [place("all", "a", 9), place("all", "b", 12), place("A.c", "c", 1)]
     found = not_before_it_left(back, moved)
-    assert [each.offset for each in found] == [9, 20, 1]
-    assert [each.offset for each in not_before_it_left(back, [])] == [9, 12, 1]
+    assert [target.offset for target in found] == [9, 20, 1]
+    assert [target.offset for target in not_before_it_left(back, [])] == [9, 12, 1]

@@ -33,8 +33,8 @@ def result(step: FailoverStep, outcome: Outcome, at_ms: int = 5) -> StepResult:
 def written(plan: FailoverPlan, results: list[StepResult]) -> Iterator[tuple[bytes, bytes]]:
     """The records of the audit topic, before it is compacted."""
     yield json.dumps({"plan": plan.id}).encode(), json.dumps(plan.head()).encode()
-    for each in results:
-        yield json.dumps({"plan": plan.id, "step": each.step}).encode(), json.dumps(asdict(each)).encode()
+    for result in results:
+        yield json.dumps({"plan": plan.id, "step": result.step}).encode(), json.dumps(asdict(result)).encode()
 
 
 def read(records: list[tuple[bytes, bytes]]) -> FailoverHistory:
@@ -143,8 +143,8 @@ def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
 def test_only_the_next_step_has_a_result(reached: FailoverStep, step: FailoverStep) -> None:
     """Neither a step that is over, nor one that would leave another out."""
     plan = new_plan()
-    for each in STEPS[: STEPS.index(reached)]:
-        plan = plan.after(result(each, "done"))
+    for done in STEPS[: STEPS.index(reached)]:
+        plan = plan.after(result(done, "done"))
     if step == reached:
         assert plan.after(result(step, "blocked")).next_step == step
     else:

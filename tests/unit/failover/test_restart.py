@@ -26,7 +26,7 @@ def plan(number: int, kind: Kind = "failover") -> FailoverPlan:
 
 def history(*plans: tuple[FailoverPlan, list[StepResult]]) -> FailoverHistory:
     """What the topic says of them, and of the new one."""
-    records = [record for each, results in plans for record in written(each, results)]
+    records = [record for plan, results in plans for record in written(plan, results)]
     return read([*records, *written(NEW, done(until=FailoverStep.STOP))])
 
 

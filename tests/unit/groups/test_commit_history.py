@@ -46,7 +46,7 @@ class Watcher:
         for group, offsets in groups.items():
             self.offsets.committed(group, offsets)
             self.state[group] = dict(offsets)
-        self.truth.append((self.at_ms, {group: dict(each) for group, each in self.state.items() if each}))
+        self.truth.append((self.at_ms, {group: dict(offsets) for group, offsets in self.state.items() if offsets}))
         records = [CommitRecord.decode(record.encode()[1]) for record in self.recorder.record(self.offsets, self.at_ms)]
         self.records += records
         return records
@@ -162,8 +162,8 @@ def test_all_shares_must_be_known() -> None:
     both = {**two[0].state, **two[1].state}
     assert ask(records, two[1].at_ms) == both
     three = [Watcher(number, 3, life=10 + number, at_ms=two[1].at_ms) for number in range(3)]
-    for each in three[:2]:
-        each.look(a={PARTITIONS[2]: CommittedOffset(9)})
+    for moment in three[:2]:
+        moment.look(a={PARTITIONS[2]: CommittedOffset(9)})
     records += [*three[0].records, *three[1].records]
     assert ask(records, three[0].at_ms) == both
     three[2].look(5_000)

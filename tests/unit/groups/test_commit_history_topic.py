@@ -70,7 +70,7 @@ class Source:
         for group in groups:
             if group not in self.failing:
                 refused = self.refused.get(group, set())
-                offsets = {p: each for p, each in self.committed[group].items() if p not in refused}
+                offsets = {p: offset for p, offset in self.committed[group].items() if p not in refused}
                 done.changed[group] = GroupOffsets(offsets, dict.fromkeys(refused, LOADING.error))
         return done
 
@@ -141,7 +141,7 @@ async def test_a_new_life_that_does_not_see_all_leaves_the_old_ones_word(
 ) -> None:
     """Its first look lacks a group: for a minute the old life is believed, then nothing is known before all is seen."""
     await Life(source).look()
-    seen_s, before = source.now_s, {group: dict(each) for group, each in source.committed.items()}
+    seen_s, before = source.now_s, {group: dict(offsets) for group, offsets in source.committed.items()}
     breaks(source)
     source.committed["g"] = {P: CommittedOffset(2)}
     new = Life(source)
@@ -150,7 +150,7 @@ async def test_a_new_life_that_does_not_see_all_leaves_the_old_ones_word(
     assert source.ask(seen_s + 5) == before
     assert source.ask(seen_s + READING_VALID_MS / 1000) == before
     assert isinstance(source.ask(source.now_s), UnknownHistory)
-    assert any("not all groups can be seen" in each for each in source.problems)
+    assert any("not all groups can be seen" in problem for problem in source.problems)
     source.failing, source.refused, source.silent, source.hidden = {}, {}, {}, set()
     await new.look(11)
     assert source.ask(source.now_s) == source.committed
@@ -161,7 +161,7 @@ async def test_what_cannot_be_seen_is_not_told_as_fresh(source: Source) -> None:
     """Within one life: its old offset is told for a minute, and a partition with an error is not told as deleted."""
     life = Life(source)
     await life.look()
-    seen_s, before = source.now_s, {group: dict(each) for group, each in source.committed.items()}
+    seen_s, before = source.now_s, {group: dict(offsets) for group, offsets in source.committed.items()}
     for breaks in (_fails, _is_partly_refused):
         breaks(source)
         for _ in range(40):
@@ -216,6 +216,6 @@ async def test_it_is_told_which_topic_it_was(source: Source) -> None:
     await life.look()
     then, now = source.ask(first_s), source.ask(source.now_s)
     assert not isinstance(then, UnknownHistory)
-    assert {each.topic_id for offsets in then.values() for each in offsets.values()} == {"old"}
+    assert {offset.topic_id for offsets in then.values() for offset in offsets.values()} == {"old"}
     new = CommittedOffset(9, topic_id=TopicId("new"))
     assert now == {"g": {P: new}, "h": {Q: new._replace(offset=0)}}

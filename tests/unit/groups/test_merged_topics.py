@@ -46,7 +46,7 @@ def test_nothing_is_passed_over(log: list[str], data: st.DataObject) -> None:
         assert shown.exact or (shown.reason is not None and found.lead.topic in shown.reason)
 
 
-SUBSCRIPTIONS = st.none() | st.sets(st.sampled_from("ab"), min_size=1).map(lambda each: Subscription(frozenset(each)))
+SUBSCRIPTIONS = st.none() | st.frozensets(st.sampled_from("ab"), min_size=1).map(Subscription)
 THERE = ("g", ALL)
 
 
@@ -72,10 +72,10 @@ def test_never_ahead_of_what_a_group_may_have_to_read(
         place = own[offset] if offset < len(own) else (own[-1] + 1 if own else None)
         return MergedPart(topic, offset, Translation(offset=place), offset == len(own), why)
 
-    others = [each for each in sources if each.topic not in read]
+    others = [source for source in sources if source.topic not in read]
     seen = unsubscribed_topics(now, others, unsubscribed_topics(before, others, ()))
     left = uncommitted_topics({THERE: set(read)}, {ALL: sources}, {} if now is None else {"g": now}, {THERE: seen})
-    parts = [part_of(*each) for each in read.items()] + [part_of(each.source.topic, 0, each.why) for each in left]
+    parts = [part_of(*item) for item in read.items()] + [part_of(other.source.topic, 0, other.why) for other in left]
     found = merge(parts, len(log))
     member_of = now or before
     reads = set(read) | ({topic for topic in "ab" if member_of.covers(topic)} if member_of else {"a", "b"})
@@ -100,7 +100,7 @@ def test_what_a_group_has_to_read_of_other_topics() -> None:
         sources = [TopicPartition(topic, 0) for topic in "abc"]
         subscriptions = {} if members is None else {"g": members}
         found = uncommitted_topics({THERE: {"a"}}, {ALL: sources}, subscriptions, {THERE: unsubscribed})
-        return [f"{each.source.topic}: {each.why.split(',', maxsplit=1)[0]}" for each in found]
+        return [f"{other.source.topic}: {other.why.split(',', maxsplit=1)[0]}" for other in found]
 
     assert left(members=Subscription(frozenset("ab"))) == ["b: it reads b"]
     assert left(members=Subscription(frozenset("a"), frozenset({"[bc]"}))) == ["b: it reads b", "c: it reads c"]

@@ -77,11 +77,11 @@ class GroupSyncMachine(RuleBasedStateMachine):
     def round(self, ends: str) -> None:
         """One round, or the beginning of one."""
         self.state.committed("billing", {SOURCE: CommittedOffset(self.source)} if self.source is not None else {})
-        for each, offset in list(self.state.to_translate({SOURCE: self.version})):
+        for partition, offset in list(self.state.to_translate({SOURCE: self.version})):
             beyond = offset > self.copied
             place = 100 + min(offset, self.copied)
             found = Translation(offset=place, exact=not beyond, waits=beyond)
-            self.state.translated(each, offset, self.version, found)
+            self.state.translated(partition, offset, self.version, found)
         entry = self.state.entry("billing", SOURCE)
         write = self.state.compare(entry, self.target) if entry in self.state.unsynced else None
         if ends == "before the checkpoint":

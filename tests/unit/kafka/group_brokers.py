@@ -204,7 +204,7 @@ class _Connection:
 
     def _fetched(self, version: int, body: bytes) -> bytes:
         request = read(module("offset_fetch", version, EntityType.request).OffsetFetchRequest, body)
-        groups = [each.group_id for each in request.groups] if version >= 8 else [request.group_id]
+        groups = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
         states: dict[str, FetchedState] = {}
         for group in groups:
             code = self._code(FETCH, group)

@@ -50,7 +50,7 @@ def api_versions(asked: Asked) -> bytes:
     ranges = [struct.pack(">hhh", key, *bounds) for key, bounds in _VERSIONS.items()]
     if version == 0:
         return frame(correlation_id, struct.pack(">hi", 0, len(ranges)) + b"".join(ranges))
-    body = struct.pack(">h", 0) + bytes([len(ranges) + 1]) + b"".join(each + b"\0" for each in ranges)
+    body = struct.pack(">h", 0) + bytes([len(ranges) + 1]) + b"".join(encoded + b"\0" for encoded in ranges)
     return frame(correlation_id, body + bytes(5))
 
 

@@ -69,7 +69,7 @@ def test_outcomes_are_told_apart() -> None:
     with pytest.raises(ZeroDivisionError):
         recorded(trail, {5: _change(5)}, lambda: {5: 1 / 0})  # type: ignore[dict-item]  # it fails before
     assert trail.flush(5.0)
-    assert [(each.subject, each.outcome, each.error) for each in writer.written] == [
+    assert [(entry.subject, entry.outcome, entry.error) for entry in writer.written] == [
         ("topic 1", "done", None),
         ("topic 2", "refused", "no"),
         ("topic 3", "unknown", "gone"),
@@ -83,7 +83,7 @@ async def test_required_writes_the_intention_first() -> None:
     trail = _trail(writer, required=True)
 
     async def act() -> dict[int, MirrorError | None]:
-        assert [each.outcome for each in writer.written] == ["intended"]
+        assert [entry.outcome for entry in writer.written] == ["intended"]
         return {1: None}
 
     await recorded_async(trail, {1: _change()}, act)
@@ -127,7 +127,7 @@ def test_what_waits_is_bounded_and_what_is_lost_is_said(monkeypatch: pytest.Monk
     assert "does not answer" in (trail.problem or "")
     writer.down.clear()
     assert trail.flush(5.0)
-    assert [each.subject for each in writer.written] == ["topic 0", "topic 1", "topic 2"]
+    assert [entry.subject for entry in writer.written] == ["topic 0", "topic 1", "topic 2"]
     assert trail.lost == 2
     assert "not in the audit log" in (trail.problem or "")
 
@@ -147,4 +147,4 @@ def test_the_same_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.now_s += 3601
     refuse("never")
     assert trail.flush(5.0)
-    assert [each.error for each in writer.written] == ["no", "never", None, "never", "never"]
+    assert [entry.error for entry in writer.written] == ["no", "never", None, "never", "never"]

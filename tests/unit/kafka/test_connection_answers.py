@@ -77,7 +77,7 @@ async def test_answers_come_in_the_order_of_requests(scene: Scene) -> None:
     first, second = scene.ask(), scene.ask()
     scene.answer(1, b"one")
     scene.answer(2, b"two")
-    assert [bytes(await each) for each in (first, second)] == [b"one", b"two"]
+    assert [bytes(await answer) for answer in (first, second)] == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("number", [2, 3])

@@ -75,10 +75,10 @@ def test_response_says_what_kio_wrote(version: int, states: dict[str, FetchedSta
     """Offsets, epochs, metadata and errors come out; an offset of -1 is none."""
     states = states if version >= 8 else dict(list(states.items())[:1])
     fetched = _decode(version, states, {})
-    assert [each.group for each in fetched] == list(states)
-    for each in fetched:
-        assert each.error_code == states[each.group].error_code
-        assert each.offsets == _offsets(states[each.group])
+    assert [group.group for group in fetched] == list(states)
+    for group in fetched:
+        assert group.error_code == states[group.group].error_code
+        assert group.offsets == _offsets(states[group.group])
 
 
 @settings(max_examples=40)
@@ -90,16 +90,16 @@ def test_only_what_is_equal_is_taken_for_unchanged(
     states = states if version >= 8 else dict(list(states.items())[:1])
     before = _decode(version, {group: old for group, (old, _) in states.items()}, {})
     now = _decode(
-        version, {group: new for group, (_, new) in states.items()}, {each.group: each.raw for each in before}
+        version, {group: new for group, (_, new) in states.items()}, {group.group: group.raw for group in before}
     )
-    for each in now:
-        old, new = states[each.group]
-        if each.raw is None:
+    for group in now:
+        old, new = states[group.group]
+        if group.raw is None:
             assert _offsets(old) == _offsets(new)
             assert old.error_code == new.error_code
         else:
             assert old != new
-            assert each.offsets == _offsets(new)
+            assert group.offsets == _offsets(new)
 
 
 @settings(max_examples=40)

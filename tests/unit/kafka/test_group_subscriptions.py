@@ -14,7 +14,7 @@ from mirror_ray.model.subscription import Subscription
 
 def subscription(*topics: str, version: int = 3, more: bytes = b"\0\0\0\0") -> bytes:
     """ConsumerProtocolSubscription; what follows the topics depends on the version."""
-    names = b"".join(struct.pack(">h", len(each.encode())) + each.encode() for each in topics)
+    names = b"".join(struct.pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
     return struct.pack(">hi", version, len(topics)) + names + more
 
 
@@ -57,12 +57,12 @@ def test_a_group_of_the_new_protocol() -> None:
     """Names, patterns, and what is or will be assigned."""
 
     def given(*topics: str) -> Any:
-        return SimpleNamespace(topic_partitions=[SimpleNamespace(topic_name=each) for each in topics])
+        return SimpleNamespace(topic_partitions=[SimpleNamespace(topic_name=topic) for topic in topics])
 
     member = SimpleNamespace(
         subscribed_topic_names=("a",), subscribed_topic_regex="x.*", assignment=given("b"), target_assignment=given("c")
     )
     found = _consumer_subscription(SimpleNamespace(members=[member]))
     assert found == Subscription(frozenset("abc"), frozenset({"x.*"}))
-    assert [found.covers(each) for each in ("a", "xy", "ax")] == [True, True, False]
+    assert [found.covers(topic) for topic in ("a", "xy", "ax")] == [True, True, False]
     assert _consumer_subscription(SimpleNamespace(members=[])) is None

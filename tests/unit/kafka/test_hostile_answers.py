@@ -119,8 +119,8 @@ async def ask_everything(port: int, mechanism: SaslMechanism, patience_ms: int) 
     cluster = ClusterConnections(settings, "test")
     try:
         metadata = await cluster.refresh()
-        for each in metadata.brokers:
-            connection = await cluster.connect(each, "data")
+        for broker in metadata.brokers:
+            connection = await cluster.connect(broker, "data")
             await fetch_at(connection, {TOPIC: NO_TOPIC_ID}, {TOPIC: 0})
     finally:
         await cluster.close()

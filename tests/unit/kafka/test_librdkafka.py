@@ -26,7 +26,7 @@ def test_a_call_is_made_again_while_brokers_cannot_answer() -> None:
     """Until it succeeds, with some seconds for each try."""
     timeouts = failing(KafkaError._TIMED_OUT, KafkaError.LEADER_NOT_AVAILABLE)
     assert len(timeouts) == 3
-    assert all(0 < each <= 5 for each in timeouts)
+    assert all(0 < timeout <= 5 for timeout in timeouts)
 
 
 def test_a_failure_that_will_not_pass_is_raised_at_once() -> None:

@@ -102,7 +102,7 @@ def test_no_other_request_of_the_protocol_changes_anything() -> None:
     }
     assert schemas
     changing = ("create_", "delete_", "alter_", "offset_commit", "offset_delete", "txn_offset", "update_", "elect_")
-    assert not [each for each in schemas if str(each).startswith(changing)]
+    assert not [schema for schema in schemas if str(schema).startswith(changing)]
 
 
 def test_little_is_left_unrecorded() -> None:

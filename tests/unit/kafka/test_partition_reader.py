@@ -16,20 +16,20 @@ from tests.unit.records.strategies import Plain, batch_bytes, message
 
 def batch(first: int, count: int) -> bytes:
     """Of records of these offsets."""
-    records = [Plain(offset=first + each, timestamp=0, key=None, value=b"v") for each in range(count)]
+    records = [Plain(offset=first + i, timestamp=0, key=None, value=b"v") for i in range(count)]
     return bytes(batch_bytes(records, base_offset=first))
 
 
 def wrapper(first: int, count: int) -> bytes:
     """Of messages of magic 1: its own offset is that of the last of them."""
-    inner = b"".join(message(1, each, b"v", timestamp=0) for each in range(count))
+    inner = b"".join(message(1, i, b"v", timestamp=0) for i in range(count))
     return message(1, first + count - 1, compress("gzip", inner), timestamp=0, attributes=CODECS.index("gzip"))
 
 
 async def offsets_between(leader: Leader, start: int, end: int) -> list[int]:
     """Of the records in what is read."""
     pieces = [piece async for piece, _ in read_between(leader.as_cluster(), ORDERS, NO_TOPIC_ID, start, end)]
-    return [record.offset for piece in pieces for each in piece for record in records_of(each)]
+    return [record.offset for piece in pieces for batch in piece for record in records_of(batch)]
 
 
 async def test_over_a_quota_the_broker_is_asked_again_when_it_says() -> None:

@@ -20,7 +20,7 @@ def batch(offsets: range) -> RecordBatch:
 def read(*batches: range) -> SegmentMap | str:
     """What is said of a gap with these records."""
     reader = GapReader(SegmentGap(AFTER, BEFORE), read_committed=True)
-    reader.take([batch(each) for each in batches], ())
+    reader.take([batch(numbers) for numbers in batches], ())
     return reader.finish()
 
 
@@ -28,8 +28,8 @@ def test_every_place_in_a_gap_is_known() -> None:
     """Also before its first record, where a marker or an aborted transaction lies, between and behind."""
     found = read(range(95, 98), range(105, 110), range(115, 120), range(130, 133))
     assert isinstance(found, SegmentMap)
-    assert [found.to_target(each) for each in (100, 104, 105, 109, 110, 115, 119)] == [
-        ExactOffset(each) for each in (50, 50, 50, 54, 55, 55, 59)
+    assert [found.to_target(offset) for offset in (100, 104, 105, 109, 110, 115, 119)] == [
+        ExactOffset(offset) for offset in (50, 50, 50, 54, 55, 55, 59)
     ]
 
 

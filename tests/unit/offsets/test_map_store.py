@@ -59,7 +59,7 @@ def test_what_is_exact_is_right_whoever_told_it(
         for hole, count, take in steps:
             source += hole
             log.add([(source, count)], target, target)
-            truth |= {source + each: target + each for each in range(count)}
+            truth |= {source + i: target + i for i in range(count)}
             source, target = source + count, target + count
             if take:
                 told += log.take(source)
@@ -78,7 +78,7 @@ def test_what_is_exact_is_right_whoever_told_it(
         assert offset_map is not None
         assert offset_map.segments.head.source == source
         for offset in range(source):
-            following = min((each for each in truth if each >= offset), default=None)
+            following = min((source for source in truth if source >= offset), default=None)
             place = offset_map.segments.to_target(offset)
             expected = target if following is None else truth[following]
             if isinstance(place, ExactOffset):
@@ -125,8 +125,8 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
     again = OffsetMapStore()
     for block in topic.values():
         again.apply(block)
-    for each in (store, again):
-        offset_map = each.find(SOURCE)
+    for maps in (store, again):
+        offset_map = maps.find(SOURCE)
         assert offset_map is not None
         assert all(
             offset_map.segments.to_target(2 * number) == ExactOffset(number) for number in range(96_000, 100_000)
@@ -170,8 +170,8 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
     again = OffsetMapStore()
     for block in topic.values():
         again.apply(block)
-    for each in (store, again):
-        offset_map = each.find(SOURCE)
+    for maps in (store, again):
+        offset_map = maps.find(SOURCE)
         assert offset_map is not None
         segments = {offset: offset_map.segments.to_target(offset) for offset in truth}
         assert all(place == ExactOffset(truth[at]) for at, place in segments.items() if isinstance(place, ExactOffset))
@@ -195,7 +195,7 @@ def test_what_is_told_late_changes_nothing() -> None:
     offset_map = store.find(SOURCE)
     assert offset_map is not None
     assert offset_map.epoch == 2
-    assert [offset_map.segments.to_target(each) for each in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
+    assert [offset_map.segments.to_target(offset) for offset in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
     assert store.obsolete_blocks() == [late.key]
 
 

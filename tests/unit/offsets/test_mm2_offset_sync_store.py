@@ -82,8 +82,8 @@ def test_past_offset_translation() -> None:
         add(made, offset, offset)
     sparse(made, 1000, TOO_OLD)
     kept = [1000, 4840, 6760, 8680, 9160, 9640, 9880, 9940, 9970, 9990, 10_000]
-    for before, each in pairwise(kept):
-        sparse(made, each, before)
+    for before, sync in pairwise(kept):
+        sparse(made, sync, before)
     add(made, 1500, 11_000)
     assert translated(made, 1499, 1500, 2000) == [TOO_OLD, 11_000, 11_001]
 
@@ -122,6 +122,6 @@ def _bounded(first: int, steps: Iterable[int], most: int) -> None:
         add(made, offset, offset)
         slots = made.slots(PARTITION)
         assert (slots[0].upstream_offset, slots[-1].upstream_offset) == (offset, first)
-        now = len({id(each) for each in slots})
+        now = len({id(slot) for slot in slots})
         assert count - now + 1 <= most
         count = now

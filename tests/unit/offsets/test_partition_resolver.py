@@ -25,7 +25,7 @@ class Target:
         assert topics is None
         self.asked += 1
         self.metadata.topics = dict.fromkeys(self._topics)
-        self.metadata.partition = lambda each: each if each.partition < 4 else None
+        self.metadata.partition = lambda partition: partition if partition.partition < 4 else None
 
 
 def ways(name: str, target: Target, *on_source: str) -> PartitionResolver:
@@ -36,7 +36,7 @@ def ways(name: str, target: Target, *on_source: str) -> PartitionResolver:
             FlowSettings(name=FlowName("B", "A"), enabled=True),
         ]
     )
-    flow = next(each for each in flows if str(each.name) == name)
+    flow = next(candidate for candidate in flows if str(candidate.name) == name)
     return PartitionResolver(flow, cast("ClusterConnections", Target(*on_source)), cast("ClusterConnections", target))
 
 

@@ -93,17 +93,19 @@ def test_every_edge() -> None:
     segments = SegmentMap()
     assert isinstance(segments.to_target(0), BeyondMap)
     segments.add(Segment(100, 0, 10, 0), 115)
-    assert [segments.to_target(each) for each in (0, 100, 105, 110, 115)] == [
-        ExactOffset(each) for each in (0, 0, 5, 10, 10)
+    assert [segments.to_target(offset) for offset in (0, 100, 105, 110, 115)] == [
+        ExactOffset(offset) for offset in (0, 0, 5, 10, 10)
     ]
     assert isinstance(segments.to_target(116), BeyondMap)
     segments.add(Segment(120, 10, 1, 10), 121)
-    assert [segments.to_target(each) for each in (109, 112, 119, 120, 121)] == [
-        ExactOffset(each) for each in (9, 10, 10, 10, 11)
+    assert [segments.to_target(offset) for offset in (109, 112, 119, 120, 121)] == [
+        ExactOffset(offset) for offset in (9, 10, 10, 10, 11)
     ]
     segments.reached(130)
     assert segments.to_target(130) == ExactOffset(11)
-    assert [segments.to_source(each) for each in (0, 9, 10, 11)] == [ExactOffset(each) for each in (100, 109, 120, 130)]
+    assert [segments.to_source(offset) for offset in (0, 9, 10, 11)] == [
+        ExactOffset(offset) for offset in (100, 109, 120, 130)
+    ]
 
 
 def test_a_log_without_holes_is_one_segment() -> None:

@@ -58,8 +58,8 @@ def test_a_gap_is_read_once() -> None:
 
     async def test(source: _Source, translator: Translator) -> None:
         source.answers.set()
-        found = await asyncio.gather(*(translator.to_target(SOURCE, each) for each in (12, 33, 39)))
-        assert found == [Translation(offset=each) for each in (10, 13, 19)]
+        found = await asyncio.gather(*(translator.to_target(SOURCE, offset) for offset in (12, 33, 39)))
+        assert found == [Translation(offset=offset) for offset in (10, 13, 19)]
         assert await translator.to_source(SOURCE, 13) == Translation(offset=33)
         assert source.asked == 1
 

@@ -46,7 +46,7 @@ def a_batch(records: list[Plain], codec: Codec, magic: int, attributes: int) -> 
         return bytes(
             batch_bytes(records, base_offset=base_offset, base_timestamp=base_timestamp, attributes=number, data=data)
         )
-    inner = b"".join(message(magic, i, each.value, key=each.key) for i, each in enumerate(records))
+    inner = b"".join(message(magic, i, record.value, key=record.key) for i, record in enumerate(records))
     if codec in {"none", "zstd"}:
         return inner
     return message(magic, len(records), compress(codec, inner), attributes=CODECS.index(codec))

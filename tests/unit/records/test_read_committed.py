@@ -13,7 +13,7 @@ def copied(data: list[bytes], aborted: list[tuple[int, int]]) -> list[int]:
     """Base offsets of what is copied of one answer."""
     select = CommittedOnly(aborted)
     batches = iter_batches(memoryview(bytearray(b"".join(data))))
-    return [each.base_offset for each in batches if select.copies(each)]
+    return [batch.base_offset for batch in batches if select.copies(batch)]
 
 
 def of(producer: int, offset: int, attributes: int = TRANSACTIONAL) -> bytes:

@@ -71,7 +71,7 @@ def test_a_missing_field_is_named() -> None:
 def test_a_latency_is_in_its_bucket(latency_ms: int) -> None:
     """Not above its bound and above the one before, a third apart; the ends take what lies beyond."""
     bound = latency_bucket(latency_ms)
-    below = max((each for each in LATENCY_BOUNDS_MS if each < bound), default=None)
+    below = max((bound_ms for bound_ms in LATENCY_BOUNDS_MS if bound_ms < bound), default=None)
     assert latency_ms <= bound or bound == LATENCY_BOUNDS_MS[-1]
     assert below is None or below < latency_ms
     assert below is None or below < 10 or bound / below < 1.4

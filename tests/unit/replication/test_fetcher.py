@@ -84,8 +84,8 @@ def test_pieces_are_of_whole_batches(size_bytes: int, numbers: list[int]) -> Non
     """All of them, in order; of nothing there is one, for the end of the source may have been reached."""
     batches = iter_batches(memoryview(bytearray(b"".join(BATCHES))))
     found = list(chunks(batches, size_bytes))
-    assert [len(each) for each in found] == numbers
-    assert [each for piece in found for each in piece] == batches
+    assert [len(piece) for piece in found] == numbers
+    assert [batch for piece in found for batch in piece] == batches
     assert list(chunks([], size_bytes)) == [[]]
 
 

@@ -176,7 +176,7 @@ async def test_nothing_is_taken_behind_a_corrupt_batch(scene: Scene) -> None:
     arrived = scene.receive(answer(ONE + rotten[:-1] + b"!" + batch(2, [(0, b"c")])))
     await scene.fetcher._process(arrived)
     assert scene.copy.state is CopyState.BLOCKED
-    assert [each.source_first for each in scene.copy.pipeline.ready] == [0]
+    assert [batch.source_first for batch in scene.copy.pipeline.ready] == [0]
 
 
 async def test_what_arrived_is_not_processed_by_a_copy_that_went_back(scene: Scene) -> None:
@@ -196,5 +196,5 @@ async def test_a_lost_session_is_begun_anew() -> None:
         await asyncio.sleep(0)
     await scene.fetcher.close()
     assert scene.broker.asked == [0, 1, 1]
-    assert [each.source_first for each in scene.copy.pipeline.ready] == [0]
+    assert [batch.source_first for batch in scene.copy.pipeline.ready] == [0]
     assert (scene.events.moved, scene.events.failures) == ([], [])

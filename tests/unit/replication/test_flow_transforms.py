@@ -122,7 +122,7 @@ async def test_other_transforms_than_those_that_it_is_to_be_copied_by(scenes: li
     settings = transforms(suffix())
     scenes += [Scene(settings), Scene(transforms(("tests.support.transforms:Missing", {})))]
     right = replace(ASSIGNMENT, transforms=TransformChains(settings.steps).identity("orders"))
-    ready, missing = (each.transforms for each in scenes)
+    ready, missing = (scene.transforms for scene in scenes)
     assert ready.problem(right) is None
     assert "to be copied by no transforms" in (ready.problem(ASSIGNMENT) or "")
     assert "can't be loaded on this node" in (missing.problem(right) or "")
@@ -142,7 +142,7 @@ async def test_dead_letters_are_tried_again_until_they_are_written(
     async with asyncio.timeout(5):
         await scene.went_on.wait()
     assert scene.reasons == ["records that a transform failed on can't be set aside: no leader"] * 2
-    assert [each.value for each in writer.records] == [b"bad"]
+    assert [record.value for record in writer.records] == [b"bad"]
     assert copy.state.fetches
     data = batch(0, list(enumerate((b"a", b"bad", b"b"))))
     copy.process(copy.received(memoryview(bytearray(data))), [])

@@ -35,6 +35,6 @@ def test_nothing_is_told_twice() -> None:
 
 def test_a_hole_behind_every_record_does_not_flood_the_topic() -> None:
     """The newest pairs are told: of the others a compacted topic keeps nothing."""
-    told = _syncs(*(Segment(2 * each, each, 1, each) for each in range(256)))
+    told = _syncs(*(Segment(2 * i, i, 1, i) for i in range(256)))
     assert len(told) == 100
     assert told[-1] == (510, 255)

@@ -37,7 +37,7 @@ def copying(assigned: Assignment = ASSIGNMENT, *fetched: bytes) -> PartitionRepl
 
 def fetch(copy: PartitionReplication, *fetched: bytes, epoch: int = 4, aborted: Sequence[tuple[int, int]] = ()) -> None:
     """Batches come from a leader of that epoch."""
-    data = bytearray(b"".join(each[:12] + struct.pack(">i", epoch) + each[16:] for each in fetched))
+    data = bytearray(b"".join(batch[:12] + struct.pack(">i", epoch) + batch[16:] for batch in fetched))
     copy.process(copy.received(memoryview(data)), aborted)
 
 
@@ -82,9 +82,9 @@ def test_a_batch_that_is_elsewhere_than_it_was_meant_for(at: int, kind: str) -> 
 def test_what_the_leader_alone_has_is_not_acknowledged() -> None:
     """The next batch that all replicas have brings it in."""
     copy = copying(ASSIGNMENT, ONE, TWO)
-    for each in sent(copy, 2):
-        copy.answered(each.target_offset, committed=each.target_offset > 0)
-        assert copy.acknowledged == (OffsetPair(4, 4) if each.target_offset else OffsetPair(0, 0))
+    for batch in sent(copy, 2):
+        copy.answered(batch.target_offset, committed=batch.target_offset > 0)
+        assert copy.acknowledged == (OffsetPair(4, 4) if batch.target_offset else OffsetPair(0, 0))
 
 
 def test_what_is_taken_behind_a_refusal_does_not_count() -> None:
@@ -116,7 +116,7 @@ def test_a_batch_with_a_refused_record_goes_record_by_record() -> None:
     copy.failed("INVALID_RECORD")
     establish(copy, TargetLog(end=0))
     fetch(copy, ONE, TWO)
-    assert [each.count for each in copy.pipeline.ready] == [1, 1, 2]
+    assert [batch.count for batch in copy.pipeline.ready] == [1, 1, 2]
 
 
 def test_one_batch_at_a_time_until_one_is_acknowledged() -> None:
@@ -251,13 +251,13 @@ def test_a_batch_with_a_wrong_checksum_is_not_taken() -> None:
 def test_a_batch_is_taken_from_the_position_on() -> None:
     """What lies before it is on the target."""
     copy = copying(replace(ASSIGNMENT, anchor=OffsetPair(1, 1)), ONE)
-    assert [(each.source_first, each.count, each.sequence) for each in copy.pipeline.ready] == [(1, 1, 1)]
+    assert [(batch.source_first, batch.count, batch.sequence) for batch in copy.pipeline.ready] == [(1, 1, 1)]
 
 
 def test_sequences_run_on() -> None:
     """One batch's begins where the one before it ends."""
     copy = copying(ASSIGNMENT, ONE, TWO, THREE)
-    assert [each.sequence for each in copy.pipeline.ready] == [0, 2, 4]
+    assert [batch.sequence for batch in copy.pipeline.ready] == [0, 2, 4]
 
 
 def test_a_hole_moves_only_a_place_that_is_known() -> None:

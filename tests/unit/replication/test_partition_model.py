@@ -242,7 +242,7 @@ def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
     copy = world.copy
     establish(copy, TargetLog(end=0))
     data = batch(0, [(0, b"a")]), marker(1, 7, commit=True)
-    epochs = [memoryview(bytearray(each)) for each in data]
+    epochs = [memoryview(bytearray(piece)) for piece in data]
     for epoch, view in enumerate(epochs, start=3):
         struct.pack_into(">i", view, 12, epoch)
     copy.process(copy.received(memoryview(bytearray(b"".join(epochs)))), [])

@@ -41,7 +41,7 @@ def test_all_that_was_acknowledged_is_told(steps: list[tuple[int, int, bool]], s
     for hole, count, take in [step for step in steps for _ in range(scale)]:
         source += hole
         log.add([(source, count)], target, target % SEQUENCE_MODULUS)
-        truth |= {source + each: target + each for each in range(count)}
+        truth |= {source + i: target + i for i in range(count)}
         source, target = source + count, target + count
         if take:
             told |= {block.key: block for block in log.take(source)}
@@ -49,7 +49,7 @@ def test_all_that_was_acknowledged_is_told(steps: list[tuple[int, int, bool]], s
     assert log.take(source) == []
     blocks = list(told.values())
     segments = [segment for block in blocks for segment in block.segments]
-    assert {s.source + each: s.target + each for s in segments for each in range(s.length)} == truth
+    assert {s.source + i: s.target + i for s in segments for i in range(s.length)} == truth
     assert all(segment.number == segment.target % SEQUENCE_MODULUS for segment in segments)
     assert all(len(block.segments) <= BLOCK_SEGMENTS for block in blocks)
 

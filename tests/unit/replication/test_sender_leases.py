@@ -105,7 +105,9 @@ class Scene:
     @property
     def sent(self) -> set[TopicPartition]:
         """Whose batches went out."""
-        return {each for each in (P, Q) if any(each.topic.encode() * 20 in body for body in self.wire.sent)}
+        return {
+            partition for partition in (P, Q) if any(partition.topic.encode() * 20 in body for body in self.wire.sent)
+        }
 
 
 def _copy(partition: TopicPartition) -> PartitionReplication:

@@ -80,19 +80,19 @@ def test_sums_are_those_of_the_batches(batches: list[tuple[int, int, int, int]],
             told += life.tally.take()
     told += life.tally.take(ended=True)
     assert life.tally.take(ended=True) == []
-    assert sum(each.records for each in told) == sum(records for _, records, _, _ in batches)
-    assert sum(each.batches for each in told) == len(batches)
-    assert sum(each.wire_bytes for each in told) == sum(size for _, _, size, _ in batches)
+    assert sum(row.records for row in told) == sum(records for _, records, _, _ in batches)
+    assert sum(row.batches for row in told) == len(batches)
+    assert sum(row.wire_bytes for row in told) == sum(size for _, _, size, _ in batches)
     histogram: dict[int, int] = {}
     for _, records, _, latency_ms in batches:
         bucket = latency_bucket(latency_ms)
         histogram[bucket] = histogram.get(bucket, 0) + records
     found: dict[int, int] = {}
-    for each in told:
-        assert sum(each.latency_ms.values()) == each.records == each.target_to - each.target_from
-        begin, end = boundaries_ms(each.from_ms, interval_ms)
-        assert begin <= each.from_ms <= each.to_ms <= end
-        for bucket, records in each.latency_ms.items():
+    for row in told:
+        assert sum(row.latency_ms.values()) == row.records == row.target_to - row.target_from
+        begin, end = boundaries_ms(row.from_ms, interval_ms)
+        assert begin <= row.from_ms <= row.to_ms <= end
+        for bucket, records in row.latency_ms.items():
             found[bucket] = found.get(bucket, 0) + records
     assert found == histogram
     for before, after in pairwise(told):
@@ -117,8 +117,8 @@ def test_what_comes_after_the_end_is_told_once(
             told += life.tally.take(ended=True)
             assert life.tally.take(ended=True) == []
     told += life.tally.take(ended=True)
-    assert sum(each.records for each in told) == sum(records for _, records, _, _ in batches)
-    assert sum(each.wire_bytes for each in told) == sum(size for _, _, size, _ in batches)
+    assert sum(row.records for row in told) == sum(records for _, records, _, _ in batches)
+    assert sum(row.wire_bytes for row in told) == sum(size for _, _, size, _ in batches)
     for before, after in pairwise(told):
         assert before.target_to == after.target_from
         assert before.to_ms <= after.from_ms
@@ -142,7 +142,7 @@ def test_an_idle_partition_tells_nothing_but_its_beginning() -> None:
     for _ in range(60):
         life.now_ms += MINUTE_MS
         told += life.tally.take()
-    assert [(each.first, each.records, each.from_ms, each.to_ms) for each in told] == [
+    assert [(row.first, row.records, row.from_ms, row.to_ms) for row in told] == [
         (True, 0, HOUR_MS, HOUR_MS + MINUTE_MS)
     ]
     assert told[0].lag_records is None
@@ -191,7 +191,7 @@ def test_what_was_not_counted_is_a_gap() -> None:
     life.next = 140
     life.batch(records=1)
     told = life.tally.take(ended=True)
-    assert [(each.target_from, each.target_to, each.records) for each in told] == [
+    assert [(row.target_from, row.target_to, row.records) for row in told] == [
         (100, 110, 10),
         (125, 130, 5),
         (140, 141, 1),
@@ -218,8 +218,8 @@ def test_a_clock_that_is_set_back_leaves_whole_intervals() -> None:
     life.now_ms -= 3_600_000
     life.batch(records=3)
     told = life.tally.take(ended=True)
-    assert [each.records for each in told] == [2, 3]
-    assert all(each.from_ms <= each.to_ms for each in told)
+    assert [row.records for row in told] == [2, 3]
+    assert all(row.from_ms <= row.to_ms for row in told)
     assert told[1].from_ms == HOUR_MS - 3_600_000
 
 
@@ -235,8 +235,8 @@ def test_one_compressed_batch_an_interval_is_a_sample(codec: Codec) -> None:
     data, size = _compressed(codec)
     unpacked = [life.tally.sample(data) for _ in range(3)]
     assert unpacked == ([size] * 3 if codec == "none" else [size, 0, 0])
-    for each in unpacked:
-        life.batch(500, data.size_bytes, codec=CODECS.index(codec), unpacked=each)
+    for row in unpacked:
+        life.batch(500, data.size_bytes, codec=CODECS.index(codec), unpacked=row)
     life.now_ms += MINUTE_MS
     (told,) = life.tally.take()
     known = sum(map(bool, unpacked))
@@ -254,8 +254,8 @@ def test_what_does_not_unpack_is_no_sample() -> None:
     rotten = data._replace(view=memoryview(bytes(len(data.view))))
     unknown = data._replace(attributes=7)
     large, _ = _compressed("lz4", 400_000)
-    for each in (rotten, unknown, large):
-        assert Life().tally.sample(each) == 0
+    for record in (rotten, unknown, large):
+        assert Life().tally.sample(record) == 0
     life = Life()
     life.batch(codec=7)
     assert statistics_of(_ASSIGNMENT, "r-0", life.tally.take(ended=True)[0]).codec is None
@@ -294,8 +294,8 @@ def test_a_lag_that_comes_to_be_known_is_told_once() -> None:
     """Where no fetch came in the first interval and nothing happens after it, the lag would stay unknown for ever."""
     life = Life()
     life.now_ms += MINUTE_MS
-    assert [each.lag_records for each in life.tally.take()] == [None]
+    assert [row.lag_records for row in life.tally.take()] == [None]
     life.tally.saw(0)
     for expected in ([0], [], []):
         life.now_ms += MINUTE_MS
-        assert [each.lag_records for each in life.tally.take()] == expected
+        assert [row.lag_records for row in life.tally.take()] == expected

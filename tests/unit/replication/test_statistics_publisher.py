@@ -48,7 +48,7 @@ class Writer:
             raise MirrorError(self.problem)
         if self.broken is not None:
             raise self.broken
-        told = {decode_statistics(each.value).partition for each in records}
+        told = {decode_statistics(record.value).partition for record in records}
         if len(records) > self.most or self.large in told:
             raise KafkaProtocolError(10, "MESSAGE_TOO_LARGE", "write")
         self.records += records
@@ -145,7 +145,7 @@ async def test_a_topic_that_refuses_holds_up_nobody(monkeypatch: pytest.MonkeyPa
             await scene.publishing.flush([scene.copy(number)])
         scene.publishing.leave(scene.copy(3))
         await _until(scene, given=6)
-        assert [len(each) for each in scene.writer.given] == [1] * len(scene.writer.given)
+        assert [len(records) for records in scene.writer.given] == [1] * len(scene.writer.given)
         assert scene.events == [f"warning: flow A->B: statistics are not published: {scene.writer.problem}"]
         scene.writer.problem = None
         await _until(scene, records=4)
@@ -164,7 +164,7 @@ async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         scene.writer.problem = None
         await scene.publishing.flush([])
         assert scene.writer.told == [0, 1, 15, 16, 17, 18, 19]
-        assert max(len(each) for each in scene.writer.given) == 2
+        assert max(len(records) for records in scene.writer.given) == 2
 
 
 async def test_what_is_too_large_is_split() -> None:

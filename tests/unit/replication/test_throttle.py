@@ -27,13 +27,13 @@ class Reading:
         turn = 0
         while self.now_s < until_s:
             wait_s = self.pacer.wait_s(self.now_s)
-            free = [each for each in topics if not wait_s and not self.pacer.topic_wait_s(each, self.now_s)]
+            free = [topic for topic in topics if not wait_s and not self.pacer.topic_wait_s(topic, self.now_s)]
             for topic in free:
                 size = topics[topic][turn % len(topics[topic])]
                 self.pacer.took(topic, size, self.now_s)
                 self.taken.append((self.now_s, topic, size))
             turn += 1
-            waits = [self.pacer.topic_wait_s(each, self.now_s) for each in topics]
+            waits = [self.pacer.topic_wait_s(topic, self.now_s) for topic in topics]
             self.now_s += max(wait_s or (0.0 if free else min(waits)), took_s)
 
     def rate(self, topic: str | None = None, since_s: float = 0.0) -> float:
