@@ -197,7 +197,7 @@ class RangeComparison:
             transform: Makes of a source batch's records what is compared; None: nothing is changed.
         """
         self.source = LogPieces([(span.source, span.source_end) for span in ranges], transform)
-        self.target = LogPieces([(each.target, each.target_end) for each in ranges], None)
+        self.target = LogPieces([(span.target, span.target_end) for span in ranges], None)
         self.found: list[int | None] = []
         self._ranges = len(ranges)
         self._timestamps = timestamps

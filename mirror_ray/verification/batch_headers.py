@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.state.schema import FlowStateRecords
-from mirror_ray.verification.cluster_queries import PartitionQuery
+from mirror_ray.verification.cluster_queries import PartitionQuery, query_partitions
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import BatchHeaders, UncomparedAccount
 from mirror_ray.verification.run import verification
@@ -26,36 +25,28 @@ async def read_headers(
         ClusterUnreachableError: A cluster does not answer.
         MirrorError: A log or an internal topic can't be read.
     """
-    try:
-        async with verification(settings, flow) as verifying:
-            uncompared = UncomparedRecords(verifying.logs)
-            found: dict[TopicPartition, BatchHeaders] = {}
-            for job in await verifying.planner.plan(VerifyRequest(topics=tuple(topics), headers_only=True), running):
-                differences, account = await uncompared.outside(job)
-                found[job.source] = BatchHeaders(
-                    source=job.source,
-                    differences=differences,
-                    account=account,
-                    halt=job.halt,
-                    reason=job.reason
-                    or unattributed_reason(account)
-                    or (job.irreproducible if account.in_flight else None),
-                    counted=job.reason is None or account != UncomparedAccount(),
-                )
-            return found
-    except MirrorError:
-        raise
-    except OSError as error:
-        raise ClusterUnreachableError(f"flow {flow}: {error}") from error
+    found: dict[TopicPartition, BatchHeaders] = {}
+    async with verification(settings, flow) as verifying:
+        uncompared = UncomparedRecords(verifying.logs)
+        for job in await verifying.planner.plan(VerifyRequest(topics=tuple(topics), headers_only=True), running):
+            differences, account = await uncompared.outside(job)
+            irreproducible = job.irreproducible if account.in_flight else None
+            found[job.source] = BatchHeaders(
+                source=job.source,
+                differences=differences,
+                account=account,
+                halt=job.halt,
+                reason=job.reason or unattributed_reason(account) or irreproducible,
+                counted=job.reason is None or account != UncomparedAccount(),
+            )
+    return found
 
 
 async def unread_headers(
     partitions: Iterable[TopicPartition], flow: FlowName, state: FlowStateRecords, running: PartitionQuery, why: str
 ) -> dict[TopicPartition, BatchHeaders]:
     """What is known of source partitions when nothing can be read: whether they are copied at the moment."""
-    statuses = {
-        TopicPartition(status.topic, status.partition): status for status in await running() if status.flow == str(flow)
-    }
+    statuses = await query_partitions(running, flow)
     return {
         partition: BatchHeaders(
             source=partition,

@@ -31,11 +31,11 @@ class ClusterLogs(NamedTuple):
 
     def error(self, partition: TopicPartition) -> int:
         """The error code of a partition whose leader did not answer; 0: it did."""
-        return next((each[partition].error_code for each in self if each[partition].error_code), 0)
+        return next((answers[partition].error_code for answers in self if answers[partition].error_code), 0)
 
     def bounds(self, partition: TopicPartition) -> LogBounds:
         """The bounds of one log."""
-        return LogBounds(*(each[partition].offset for each in self))
+        return LogBounds(*(answers[partition].offset for answers in self))
 
 
 async def query_offsets(
@@ -48,7 +48,7 @@ async def query_offsets(
     """
     answers = dict(await cluster.list_offsets(wanted, "read_uncommitted"))
     for _ in range(_ATTEMPTS - 1):
-        failed = {each: wanted[each] for each, answer in answers.items() if answer.error_code}
+        failed = {partition: wanted[partition] for partition, answer in answers.items() if answer.error_code}
         if not failed:
             break
         await asyncio.sleep(_RETRY_INTERVAL_S)
@@ -113,16 +113,19 @@ _ACKNOWLEDGED_TIMEOUT_S = 5.0
 _ACKNOWLEDGED_POLL_S = 0.2
 
 
+async def query_partitions(ask: PartitionQuery, flow: FlowName) -> dict[TopicPartition, PartitionStatus]:
+    """Ask the running system for the flow's partitions, once; by source partition."""
+    found = (status for status in await ask() if status.flow == str(flow))
+    return {TopicPartition(status.topic, status.partition): status for status in found}
+
+
 async def acknowledged_partitions(
     ask: PartitionQuery, flow: FlowName, ends: Mapping[TopicPartition, int], shared: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, PartitionStatus], bool]:
     """Ask the running system for the flow's partitions until ``ends`` are acknowledged, a few seconds at most.
 
-    Args:
-        ask: Asks the running system.
-        flow: The flow.
-        ends: Where the remote partitions ended when the command began, by source partition.
-        shared: Source partitions whose remote partitions others write, too: those ends need not be the flow's.
+    ``ends`` are those of the remote partitions when the command began, by source partition. Where a remote partition
+    is ``shared``, others write it, too, and its end need not be the flow's.
 
     Returns:
         The partitions' status by source partition, and whether waiting was necessary.
@@ -130,9 +133,7 @@ async def acknowledged_partitions(
     until_s = asyncio.get_running_loop().time() + _ACKNOWLEDGED_TIMEOUT_S
     waited = False
     while True:
-        statuses = {
-            TopicPartition(status.topic, status.partition): status for status in await ask() if status.flow == str(flow)
-        }
+        statuses = await query_partitions(ask, flow)
         behind = any(
             source not in shared
             and status.state in ("copying", "establishing")

@@ -95,8 +95,8 @@ class LastRecordHashes:
 
     def drop_before(self, offset: int) -> None:
         """Drop what lies before an offset."""
-        self.found = {key: each for key, each in self.found.items() if each.offset >= offset}
-        self.tombstones = {key: each for key, each in self.tombstones.items() if each >= offset}
+        self.found = {key: record for key, record in self.found.items() if record.offset >= offset}
+        self.tombstones = {key: tombstone for key, tombstone in self.tombstones.items() if tombstone >= offset}
 
 
 def key_is_sampled(key: bytes, fraction: float) -> bool:
@@ -128,7 +128,7 @@ def key_differences(source: LastRecordHashes, target: LastRecordHashes, ends: tu
             found.append(Difference("missing", mine.offset, target.tombstones.get(key, ends[1])))
         elif mine is not None and theirs is not None and mine.hash != theirs.hash:
             found.append(Difference("changed", mine.offset, theirs.offset, mine.hash.differs_in(theirs.hash)))
-    return sorted(found, key=lambda each: (each.source_offset, each.target_offset))
+    return sorted(found, key=lambda difference: (difference.source_offset, difference.target_offset))
 
 
 @dataclass(slots=True)
@@ -184,14 +184,9 @@ def compare_in_order(
     end: PositionPair,
     superseded: Collection[bytes] = (),
 ) -> OrderedComparison:
-    """Compare both sides, except for what log cleaning explains.
+    """Compare both sides between two pairs of positions, except for what log cleaning explains.
 
-    Args:
-        source: The source's records between ``begin`` and ``end``.
-        target: The target's records.
-        begin: Where both sides begin.
-        end: Where both sides end.
-        superseded: Hashes of keys that have newer records behind the end.
+    ``superseded`` are hashes of keys that have newer records behind the end.
     """
     pairs = _equal_records(source, target)
     kept = set(_longest_increasing([mine for mine, _ in pairs]))
@@ -207,12 +202,9 @@ def compare_in_order(
     for block in _blocks(source, target, aligned, begin, end):
         mine = [at for at in range(*block.source) if at not in paired[0]]
         theirs = [at for at in range(*block.target) if at not in paired[1]]
-        missing = _not_cleaned(
-            [source[at] for at in mine], lasts[1], block.target, block.target_gap_offsets, superseded
-        )
-        extra = _not_cleaned(
-            [target[at] for at in theirs], lasts[0], block.source, block.source_gap_offsets, superseded
-        )
+        gaps = block.source_gap_offsets, block.target_gap_offsets
+        missing = _not_cleaned([source[at] for at in mine], lasts[1], block.target, gaps[1], superseded)
+        extra = _not_cleaned([target[at] for at in theirs], lasts[0], block.source, gaps[0], superseded)
         cleaned_on_target += len(mine) - len(missing)
         cleaned_on_source += len(theirs) - len(extra)
         differences += _block_differences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 from mirror_ray.config.flow_rules import replication_rules
@@ -24,7 +25,7 @@ from mirror_ray.verification.ranges import PositionPair, Span, mapped_spans
 from mirror_ray.verification.report import Halt
 from mirror_ray.verification.uncompared import halt_of
 
-_STATE_PREFIX, _STATE_SUFFIX = "mm2-ray-state.", ".internal"
+_STATE_TOPIC = re.compile(r"mm2-ray-state\..*\.internal")
 #: Faults in which a running system's position is of another topic than the one that is there.
 _OTHER_TOPIC = frozenset({"source_recreated", "target_recreated", "target_missing"})
 
@@ -64,9 +65,7 @@ class FlowCopyState:
             return
         own = state_topic(self._flow.name.source, route=self._flow.name.route)
         names = (await self._target.refresh(None)).topics
-        others = [
-            name for name in names if name.startswith(_STATE_PREFIX) and name.endswith(_STATE_SUFFIX) and name != own
-        ]
+        others = [name for name in names if _STATE_TOPIC.fullmatch(name) and name != own]
         for name, found in zip(others, await asyncio.gather(*map(self._read_other, others)), strict=True):
             if isinstance(found, FlowStateRecords):
                 self._others.append(found)
@@ -84,7 +83,8 @@ class FlowCopyState:
 
     def skipped_ranges(self, source: TopicPartition) -> tuple[SkippedRange, ...]:
         """What of a partition was given up by a decision."""
-        return tuple(skipped for (each, _), skipped in sorted(self._state.skipped_ranges.items()) if each == source)
+        known = sorted(self._state.skipped_ranges.items())
+        return tuple(skipped for (partition, _), skipped in known if partition == source)
 
     def record(self, job: CompareJob) -> PartitionRecord | None:
         """What the state says of exactly the job's topics."""
@@ -110,18 +110,14 @@ class FlowCopyState:
     def position(self, job: CompareJob, running: PartitionStatus | None) -> PositionPair | None:
         """How far the copy has come, by the source that knows it best; None: as far as is known, nothing is copied."""
         offset_map, record = self.offset_map(job), self.record(job)
-        head = (
-            None
-            if offset_map is None
-            else PositionPair(offset_map.segments.head.source, offset_map.segments.head.target)
-        )
+        head = None if offset_map is None else PositionPair(*offset_map.segments.head[:2])
         if self.is_shared(job):
             # Behind the map's head it is unknown which records of the target are ours.
             return head
         if running is not None and running.position >= 0 and running.trouble not in _OTHER_TOPIC:
             return PositionPair(running.position, running.target_end)
         recorded = None if record is None else PositionPair(record.source_offset, record.target_offset)
-        return max((each for each in (head, recorded) if each is not None), default=None)
+        return max((pair for pair in (head, recorded) if pair is not None), default=None)
 
     def has_nothing_to_compare(self, job: CompareJob, source: LogBounds, target: LogBounds) -> bool:
         """Whether a partition without a known position holds nothing that could be compared."""
@@ -186,10 +182,13 @@ class FlowCopyState:
         found = (await self._target.refresh([topic])).topics[topic]
         if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return FlowStateRecords()
-        return decode(await asyncio.to_thread(read_state, self._target.settings, topic))
+        return await self._read(topic)
 
     async def _read_other(self, topic: str) -> FlowStateRecords | MirrorError:
         try:
-            return decode(await asyncio.to_thread(read_state, self._target.settings, topic))
+            return await self._read(topic)
         except MirrorError as error:
             return error
+
+    async def _read(self, topic: str) -> FlowStateRecords:
+        return decode(await asyncio.to_thread(read_state, self._target.settings, topic))

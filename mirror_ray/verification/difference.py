@@ -101,3 +101,8 @@ class Difference:
         if self.producer_id is not None:
             text += f"; producer {self.producer_id} wrote it, which is none of the flow's"
         return f"{text} (known: {self.gap})" if self.gap else text
+
+
+def by_target_offset(difference: Difference) -> tuple[int, int]:
+    """The order of differences: of the target, and then of the source."""
+    return difference.target_offset, difference.source_offset

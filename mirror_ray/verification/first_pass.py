@@ -113,9 +113,7 @@ async def read_spans(
 ) -> None:
     """Read ascending spans of a log. If the beginning of a span was removed, ``removed`` gets the log's start.
 
-    Raises:
-        ClusterUnreachableError: The leader does not answer.
-        MirrorError: The log can't be read.
+    Raises as ``PartitionLog.batches`` does, but for RemovedError.
     """
     async for records in _read_spans(log.records, spans, removed):
         to.take(records)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from mirror_ray.verification.compacted import compare_in_order
-from mirror_ray.verification.difference import NULL_HASH, Difference, HashedRecord, RecordHash
+from mirror_ray.verification.difference import NULL_HASH, Difference, HashedRecord, RecordHash, by_target_offset
 from mirror_ray.verification.ranges import PositionPair
 from mirror_ray.verification.record_comparison import RecordComparison
 
@@ -18,22 +18,21 @@ _LEAST_EQUAL_FIELDS = 3
 def in_flight_differences(
     ours: Sequence[HashedRecord], following: Sequence[HashedRecord], copied: PositionPair
 ) -> list[Difference]:
-    """Compare our records with the source's next ones; what is not copied yet is no difference.
+    """Compare our records on the target behind the acknowledged pair with the source's from there on.
 
-    Args:
-        ours: Our records on the target behind the acknowledged pair, in order.
-        following: The source's records from that pair on: as many, and some more.
-        copied: The acknowledged pair.
+    ``following`` are as many, and some more: what is not copied yet is no difference.
     """
     expected = _expected(ours, following)
-    ends = expected[-1].offset + 1 if expected else copied.source, ours[-1].offset + 1 if ours else copied.target
-    comparison = RecordComparison(*ends)
-    for feed, records in ((comparison.feed_source, expected), (comparison.feed_target, ours)):
-        if records:
-            feed(records)
-        feed(None)
+    comparison = RecordComparison(PositionPair(_end(expected, copied.source), _end(ours, copied.target)))
+    for side, records in ((comparison.source, expected), (comparison.target, ours)):
+        side.feed(records)
+        side.feed(None)
     comparison.step()
     return comparison.differences()
+
+
+def _end(records: Sequence[HashedRecord], begin: int) -> int:
+    return records[-1].offset + 1 if records else begin
 
 
 def _expected(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> Sequence[HashedRecord]:
@@ -72,28 +71,22 @@ def compacted_in_flight_differences(
 ) -> list[Difference]:
     """Compare as ``in_flight_differences`` does, where log cleaning may have removed records on either side.
 
-    Cleaning leaves an offset gap and a newer record of the key.
-
-    Args:
-        ours: Our records on the target behind the acknowledged pair, in order.
-        following: The source's records from the pair on; of records far behind only the keys are known, in ``newer``.
-        copied: The acknowledged pair.
-        source_end: Where ``following`` ends.
-        newer: Hashes of the keys of records that either side holds behind these.
+    Cleaning leaves an offset gap and a newer record of the key. Of records far behind only the keys are known:
+    ``following`` ends at ``source_end``, and ``newer`` are hashes of keys that either side holds behind.
     """
     end, at = _copied(ours, following)
     superseded = {record.hash.key for record in following[end:]} | set(newer)
     if ours:
         # So many more may have been copied and then cleaned on the target.
         first = ours[at - 1].offset + 1 if at else copied.target
-        end += ours[-1].offset + 1 - first - len(ours[at:])
+        end += _end(ours, first) - first - len(ours[at:])
     behind = following[end].offset if end < len(following) else source_end
     foreign = _foreign_records(ours, {record.hash.key for record in following} | superseded)
     known = [record for record in ours if record not in foreign]
-    ends = PositionPair(behind, ours[-1].offset + 1 if ours else copied.target)
+    ends = PositionPair(behind, _end(ours, copied.target))
     found = compare_in_order(following[:end], known, copied, ends, superseded)
     alone = [Difference("extra", copied.source, record.offset) for record in foreign]
-    return sorted([*alone, *(each for each, _ in found.differences)], key=lambda each: each.target_offset)
+    return sorted([*alone, *(difference for difference, _ in found.differences)], key=by_target_offset)
 
 
 def _foreign_records(ours: Sequence[HashedRecord], keys: Collection[bytes]) -> set[HashedRecord]:

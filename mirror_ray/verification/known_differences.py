@@ -19,13 +19,13 @@ side has an earlier one, or none. What was lost at an end explains nothing there
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mirror_ray.model.fault import LEFT_OUT_KINDS, TOPIC_KINDS, FaultKind
 from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.difference import Difference, DifferenceKind
-from mirror_ray.verification.ranges import PositionPair
+from mirror_ray.verification.ranges import PositionPair, Span, merge_spans
 
 #: Resolved by resync, they emptied the target. ``target_truncated`` may have emptied it, but may also have gone on.
 _EMPTIED: frozenset[FaultKind] = frozenset({"source_truncated", "target_foreign", "copy_lost"})
@@ -55,20 +55,13 @@ class KnownDifferences:
 
     def explain(self, difference: Difference) -> str | None:
         """The text of the skipped range that explains a difference; None: none does."""
-        found = next(
-            (
-                allowance
-                for allowance in self._allowances
-                if allowance.left > 0 and self._explains(allowance, difference)
-            ),
-            None,
-        )
-        if found is None:
-            return None
-        found.left -= 1
-        if found.skipped.kind == "source_truncated":
-            found.source_offset = difference.source_offset
-        return f"{found.skipped.kind}, answered by {found.skipped.policy}: {found.skipped.text}"
+        for allowance in self._allowances:
+            if allowance.left > 0 and self._explains(allowance, difference):
+                allowance.left -= 1
+                if allowance.skipped.kind == "source_truncated":
+                    allowance.source_offset = difference.source_offset
+                return resolved_text(allowance.skipped)
+        return None
 
     def _explains(self, allowance: _Allowance, difference: Difference) -> bool:
         skipped, kind = allowance.skipped, difference.kind
@@ -88,6 +81,11 @@ class KnownDifferences:
         return False
 
 
+def resolved_text(skipped: SkippedRange) -> str:
+    """What a difference says of the skipped range that explains it."""
+    return f"{skipped.kind}, answered by {skipped.policy}: {skipped.text}"
+
+
 def with_explanations(differences: Iterable[Difference], known: KnownDifferences) -> list[Difference]:
     """The differences, in order; those that a skipped range explains carry its text."""
     return [replace(found, gap=known.explain(found)) for found in differences]
@@ -100,14 +98,14 @@ def ranges_in_force(skipped_ranges: Iterable[SkippedRange]) -> list[SkippedRange
     records since then: an earlier range no longer covers them, and what it explains behind that end is at that end.
     """
     kept: list[SkippedRange] = []
-    for skipped in sorted(skipped_ranges, key=lambda each: each.time_ms):
+    for skipped in sorted(skipped_ranges, key=lambda skipped: skipped.time_ms):
         if skipped.kind in TOPIC_KINDS or _had_it_emptied(skipped):
             kept = []
             continue
         if skipped.kind == "target_truncated":
-            kept = [_target_lost_its_end(each, skipped.target_from) for each in kept]
+            kept = [_target_lost_its_end(earlier, skipped.target_from) for earlier in kept]
         if skipped.kind == "source_truncated":
-            kept = [_source_lost_its_end(each, skipped.source_from) for each in kept]
+            kept = [_source_lost_its_end(earlier, skipped.source_from) for earlier in kept]
         if skipped.policy == "skip":
             kept.append(skipped)
     return kept
@@ -128,27 +126,16 @@ def large_skipped_ranges(skipped_ranges: Iterable[SkippedRange], least: int) -> 
     Refused records side by side count as one range.
     """
     found: list[PositionPair] = []
-    refused: list[SkippedRange] = []
+    refused: list[Span] = []
     for skipped in ranges_in_force(skipped_ranges):
         if skipped.kind in LEFT_OUT_KINDS:
-            refused.append(skipped)
+            refused.append((skipped.source_from, skipped.source_to))
         elif skipped.kind == "source_truncated" and skipped.source_to - skipped.source_from >= least:
             found.append(PositionPair(skipped.source_from, -1))
         elif skipped.target_to - skipped.target_from >= least:
-            found.append(
-                PositionPair(-1, skipped.target_to if skipped.kind == "target_foreign" else skipped.target_from)
-            )
-    return found + [PositionPair(end, -1) for first, end in _runs(refused) if end - first >= least]
-
-
-def _runs(skipped_ranges: Sequence[SkippedRange]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for first, end in sorted((skipped.source_from, skipped.source_to) for skipped in skipped_ranges):
-        if runs and first <= runs[-1][1]:
-            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
-        else:
-            runs.append((first, end))
-    return runs
+            behind = skipped.target_to if skipped.kind == "target_foreign" else skipped.target_from
+            found.append(PositionPair(-1, behind))
+    return found + [PositionPair(end, -1) for first, end in merge_spans(refused) if end - first >= least]
 
 
 def _allowance(skipped: SkippedRange) -> _Allowance:

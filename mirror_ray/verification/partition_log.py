@@ -72,8 +72,11 @@ class PartitionLog:
                         return answer.offset
                     await asyncio.sleep(_RETRY_INTERVAL_S)
         except TimeoutError:
-            alias = self.cluster.settings.alias
-            raise ClusterUnreachableError(f"cluster {alias}: the leader of {self.partition} does not answer") from None
+            raise self.unreachable(f"the leader of {self.partition} does not answer") from None
+
+    def unreachable(self, why: str) -> ClusterUnreachableError:
+        """The error that the cluster does not answer."""
+        return ClusterUnreachableError(f"cluster {self.cluster.settings.alias}: {why}")
 
     async def records(self, start: int, end: int) -> AsyncIterator[list[DecodedRecord]]:
         """Yield the records from ``start`` up to ``end`` that consumers see, in order. Raises as ``batches`` does."""
@@ -126,9 +129,9 @@ class PartitionLog:
         if shown >= end or (ends := await self.end()) <= shown:
             return True
         if empty >= _MAX_EMPTY_ANSWERS:
-            raise ClusterUnreachableError(
-                f"cluster {self.cluster.settings.alias}: {self.partition} shows its records up to {shown} and ends at"
-                f" {ends}: run this again when its replicas are in sync"
+            raise self.unreachable(
+                f"{self.partition} shows its records up to {shown} and ends at {ends}: run this again when its replicas"
+                " are in sync"
             )
         return False
 
@@ -137,17 +140,11 @@ class PartitionLog:
         while True:
             try:
                 return await self._fetch_once(offset)
-            except ClusterUnreachableError:
-                raise
-            except (OSError, TimeoutError, KafkaProtocolError) as error:
-                retriable = not isinstance(error, KafkaProtocolError) or error_info(error.code).retriable
-                if not retriable:
+            except (OSError, KafkaProtocolError) as error:
+                if isinstance(error, KafkaProtocolError) and not error_info(error.code).retriable:
                     raise
                 if asyncio.get_running_loop().time() > until_s:
-                    alias = self.cluster.settings.alias
-                    raise ClusterUnreachableError(
-                        f"cluster {alias}: {self.partition} can't be read: {error}"
-                    ) from error
+                    raise self.unreachable(f"{self.partition} can't be read: {error}") from error
             await asyncio.sleep(_RETRY_INTERVAL_S)
             await self.cluster.refresh([self.partition.topic])
 
@@ -192,10 +189,9 @@ async def read_batches(log: PartitionLog, spans: Iterable[Span]) -> AsyncIterato
                         if batch.count and not batch.is_control and batch.next_offset > first:
                             yield batch
                 at = end
-            except (OSError, TimeoutError, KafkaProtocolError) as error:
+            except (OSError, KafkaProtocolError) as error:
                 if clock() - answered_s > _TIMEOUT_S:
-                    alias = log.cluster.settings.alias
-                    raise ClusterUnreachableError(f"cluster {alias}: {log.partition} can't be read: {error}") from error
+                    raise log.unreachable(f"{log.partition} can't be read: {error}") from error
                 await asyncio.sleep(_RETRY_INTERVAL_S)
                 await log.cluster.refresh([log.partition.topic])
                 at = max(at, await log.start())

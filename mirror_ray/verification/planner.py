@@ -92,10 +92,6 @@ class VerifyPlanner:
     async def plan(self, request: VerifyRequest, running: PartitionQuery = no_system) -> list[CompareJob]:
         """Make one job for each partition, by topic and number; a job that can't be compared says why.
 
-        Args:
-            request: What is to be verified.
-            running: Asks the running system, where there is one.
-
         Raises:
             ConfigError: The flow copies no such topic, or none at all.
             ClusterUnreachableError: A cluster does not answer.
@@ -108,13 +104,13 @@ class VerifyPlanner:
         await self._target.refresh({remote.topic for remote in remotes.values()})
         statuses = await self._acknowledged(remotes, running)
         policies = await asyncio.gather(
-            query_policies(self._source, {each.topic for each in sources}),
-            query_policies(self._target, {each.topic for each in remotes.values()}),
+            query_policies(self._source, {source.topic for source in sources}),
+            query_policies(self._target, {remote.topic for remote in remotes.values()}),
         )
         await self._copy.read_other_flows()
         jobs = [
-            replace(self._job(each, remotes[each], policies), halt=self._copy.halt(each, statuses.get(each)))
-            for each in sources
+            replace(self._job(source, remotes[source], policies), halt=self._copy.halt(source, statuses.get(source)))
+            for source in sources
         ]
         reached = {job.source: self._copy.position(job, statuses.get(job.source)) for job in jobs}
         # Asked for after the positions: up to there, both logs are as long.
@@ -140,10 +136,10 @@ class VerifyPlanner:
         self, remotes: Mapping[TopicPartition, TopicPartition], running: PartitionQuery
     ) -> Mapping[TopicPartition, PartitionStatus]:
         """What the running system says of all that the target held when this began; the state is read no earlier."""
-        there = [each for each in remotes.values() if self._target.metadata.partition(each) is not None]
+        there = [remote for remote in remotes.values() if self._target.metadata.partition(remote) is not None]
         self._ends = await query_offsets(self._target, dict.fromkeys(there, LATEST))
         await self._copy.read()
-        ends = {each: self._ends[remote].offset for each, remote in remotes.items() if remote in self._ends}
+        ends = {source: self._ends[remote].offset for source, remote in remotes.items() if remote in self._ends}
         statuses, waited = await acknowledged_partitions(running, self._flow.name, ends, self._copy.shared_partitions)
         if waited:
             await self._copy.read()
@@ -254,9 +250,8 @@ class VerifyPlanner:
         if source.error(job.source):
             return job
         start, _, stable = source.bounds(job.source)
-        return replace(
-            job, account=UncomparedAccount(not_copied=max(0, stable - (reached.source if reached else start)))
-        )
+        not_copied = max(0, stable - (reached.source if reached else start))
+        return replace(job, account=UncomparedAccount(not_copied=not_copied))
 
     def _with_ownership(
         self, job: CompareJob, reached: PositionPair | None, source: LogBounds, target: LogBounds

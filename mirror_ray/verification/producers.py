@@ -45,13 +45,9 @@ class WrittenBatch(NamedTuple):
 def producer_owners(
     state: FlowStateRecords, record: PartitionRecord | None, others: Iterable[FlowStateRecords], *, alone: bool
 ) -> ProducerOwners:
-    """Which producers may write the remote partition of ``record``.
+    """Which producers may write the remote partition of ``record``, by the flow's state and those of ``others``.
 
-    Args:
-        state: The flow's state.
-        record: The partition's record in it, if it has one.
-        others: The states of other flows to the same cluster.
-        alone: Whether records of other producers are a fault there.
+    ``alone``: records of other producers are a fault there.
     """
     own: set[int] = set()
     if record is not None and record.producer_id is not None:

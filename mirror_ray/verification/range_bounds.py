@@ -14,6 +14,7 @@ from mirror_ray.model.segment import Segment
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.known_differences import resolved_text
 from mirror_ray.verification.ranges import PositionPair
 
 #: Faults whose resolution by ``skip`` leaves all that had been copied out of the new remote topic.
@@ -100,15 +101,9 @@ def last_pair(segments: Iterable[Segment], target: int) -> PositionPair | None:
 
 
 def with_bounds(job: CompareJob, begin: RangeStart | UnknownStart, until: RangeEnd, first: int) -> CompareJob:
-    """Add to a job where it begins and ends, and what the report says about that.
+    """Add to a job where it begins and ends, and what the report says about that; ``first`` is what was asked for.
 
     Where both are the same and no reason is given, nothing is left to compare: no copied record is on both sides.
-
-    Args:
-        job: The partition.
-        begin: Where comparing can begin.
-        until: Where it ends.
-        first: The first source offset that was asked for.
     """
     notes = (*job.notes, until.short) if until.short else job.notes
     if isinstance(begin, UnknownStart):
@@ -138,22 +133,17 @@ def _with_begin(job: CompareJob, begin: RangeStart) -> CompareJob:
     if begin.not_copied is None:
         return job
     first, end = begin.not_copied
-    skipped = next(
-        (each for each in reversed(job.skipped_ranges) if each.kind in _REMOTE_ANEW and each.policy == "skip"), None
-    )
-    if skipped is None:
-        return replace(job, notes=(*job.notes, f"source offsets {first} to {end} were not copied: copying began there"))
-    known = f"known: {skipped.kind}, answered by {skipped.policy}: {skipped.text}"
-    return replace(job, left_out=f"source offsets {first} to {end} are not on the target ({known})")
+    for skipped in reversed(job.skipped_ranges):
+        if skipped.kind in _REMOTE_ANEW and skipped.policy == "skip":
+            known = f"known: {resolved_text(skipped)}"
+            return replace(job, left_out=f"source offsets {first} to {end} are not on the target ({known})")
+    return replace(job, notes=(*job.notes, f"source offsets {first} to {end} were not copied: copying began there"))
 
 
 def why_not_comparable(chain: TransformChain | None, record: PartitionRecord | None, *, compacted: bool) -> str | None:
     """Say why transforms keep a partition from being compared; None: they do not.
 
-    Args:
-        chain: The transforms that the configuration has for its topic.
-        record: What the state says of the partition.
-        compacted: Whether the topic is compacted on either side.
+    ``chain`` is the configuration's, ``record`` is what it was copied by; ``compacted``: the topic is, on either side.
     """
     identity = "" if chain is None else chain.identity
     if record is None:

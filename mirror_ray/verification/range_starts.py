@@ -31,13 +31,8 @@ async def find_range_start(
 ) -> RangeStart | UnknownStart:
     """Find the first exact pair at or behind ``starts`` of both sides; behind everything if there is none.
 
-    Args:
-        translator: Translates by the map of which ``offset_map`` is a part.
-        source: The partition.
-        offset_map: The partition's map; None: there is none.
-        record: What the flow's state says of the partition.
-        starts: Where its logs begin, or the later position that was asked for.
-        reached: How far the copy has come; the map may end before.
+    ``translator`` translates by the map of which ``offset_map`` is a part. ``starts`` are where the logs begin, or the
+    later position that was asked for; ``reached`` is how far the copy has come: the map may end before.
     """
     if starts[0] >= reached.source:
         return RangeStart(_BEHIND_EVERYTHING)

@@ -42,6 +42,18 @@ class ComparedRange(NamedTuple):
         """The pair of positions at which it begins."""
         return PositionPair(self.source, self.target)
 
+    @property
+    def end(self) -> PositionPair:
+        """The pair of positions at which it ends."""
+        return PositionPair(self.source_end, self.target_end)
+
+
+def ranges_between(pairs: Iterable[PositionPair]) -> list[ComparedRange]:
+    """The ranges from each pair to the next."""
+    return [
+        ComparedRange(here.source, there.source, here.target, there.target) for here, there in itertools.pairwise(pairs)
+    ]
+
 
 def range_offsets(begin: PositionPair, end: PositionPair, least: int = RANGE_OFFSETS) -> int:
     """The number of source offsets in each range of a partition."""
@@ -63,10 +75,7 @@ def cut(segments: Iterable[Segment], begin: PositionPair, end: PositionPair, siz
             if not cuts[-1].target <= target <= end.target:
                 break
             cuts.append(PositionPair(at, target))
-    return [
-        ComparedRange(here.source, there.source, here.target, there.target)
-        for here, there in zip(cuts, [*cuts[1:], end], strict=True)
-    ]
+    return ranges_between([*cuts, end])
 
 
 def cut_shared(
@@ -168,9 +177,8 @@ def join_ranges(ranges: Iterable[ComparedRange]) -> list[ComparedRange]:
     """Join ranges that are contiguous on both sides."""
     found: list[ComparedRange] = []
     for span in ranges:
-        if found and (found[-1].source_end, found[-1].target_end) == span.begin:
-            last = found.pop()
-            found.append(ComparedRange(last.source, span.source_end, last.target, span.target_end))
+        if found and found[-1].end == span.begin:
+            found += ranges_between([found.pop().begin, span.end])
         else:
             found.append(span)
     return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from mirror_ray.verification.difference import Difference, DifferenceKind, HashedRecord, RecordHash
+from mirror_ray.verification.ranges import PositionPair
 
 #: Records of each side that are searched for the point from which on both are the same again.
 LOOKAHEAD = 2048
@@ -23,74 +24,69 @@ MAX_DIFFERENCES = 1000
 MAX_KNOWN_DIFFERENCES = 100_000
 
 
-class RecordComparison:
-    """Compares one range. Feed the side that it wants, then ``step``, until it is ``done``.
+class ComparedSide:
+    """The records of one side that were fed and not compared yet."""
 
-    Attributes:
-        records: Records of the source that were fed so far.
-        target_records: Records of the target.
-    """
+    def __init__(self, end: int, lookahead: int) -> None:
+        #: The number of records that were fed so far.
+        self.fed = 0
+        self.records = deque[HashedRecord]()
+        self.is_over = False
+        self._end, self._lookahead = end, lookahead
+
+    @property
+    def wants(self) -> bool:
+        """Whether more is needed before the comparison can go on."""
+        return not self.is_over and len(self.records) < self._lookahead
+
+    def feed(self, records: Sequence[HashedRecord] | None) -> None:
+        """Feed the next records; None: there are no more."""
+        self.is_over = records is None
+        self.records.extend(records or ())
+        self.fed += len(records or ())
+
+    def ahead(self) -> list[HashedRecord]:
+        """The next records, as far as the lookahead reaches."""
+        return list(islice(self.records, self._lookahead))
+
+    def offset_at(self, at: int) -> int:
+        """The offset of the record at an index, or the end of the range."""
+        return self.records[at].offset if at < len(self.records) else self._end
+
+    def drop(self, count: int) -> None:
+        """Drop so many records: they were compared."""
+        for _ in range(count):
+            self.records.popleft()
+
+
+class RecordComparison:
+    """Compares one range. Feed the side that ``wants`` more, then ``step``, until it is ``done``."""
 
     def __init__(
-        self,
-        source_end: int,
-        target_end: int,
-        lookahead: int = LOOKAHEAD,
-        is_known: Callable[[Difference], bool] = lambda _: False,
+        self, end: PositionPair, lookahead: int = LOOKAHEAD, is_known: Callable[[Difference], bool] = lambda _: False
     ) -> None:
-        """The ends are those of the range. Differences that are ``is_known`` do not count towards giving up."""
-        self.records = self.target_records = 0
-        self._ends = source_end, target_end
-        self._lookahead = lookahead
-        self._source, self._target = deque[HashedRecord](), deque[HashedRecord]()
-        self._source_over = self._target_over = False
+        """``end`` is that of the range. Differences that are ``is_known`` do not count towards giving up."""
+        self.source, self.target = ComparedSide(end.source, lookahead), ComparedSide(end.target, lookahead)
         self._matched: OrderedDict[RecordHash, int] = OrderedDict()
         self._entries: list[tuple[Difference, RecordHash | None, RecordHash | None]] = []
         self._is_known = is_known
         self._unknown = 0
 
     @property
-    def wants_source(self) -> bool:
-        """Whether more of the source is needed."""
-        return not self._source_over and len(self._source) < self._lookahead and not self.done
-
-    @property
-    def wants_target(self) -> bool:
-        """Whether more of the target is needed."""
-        return not self._target_over and len(self._target) < self._lookahead and not self.done
-
-    @property
     def done(self) -> bool:
         """Whether there is nothing more to compare, or enough was found."""
-        over = self._source_over and self._target_over and not self._source and not self._target
-        return over or self.gave_up
+        return self.gave_up or all(side.is_over and not side.records for side in (self.source, self.target))
 
     @property
     def gave_up(self) -> bool:
         """Whether so much differs that the rest was not compared."""
         return self._unknown >= MAX_DIFFERENCES or len(self._entries) >= MAX_KNOWN_DIFFERENCES
 
-    def feed_source(self, records: Sequence[HashedRecord] | None) -> None:
-        """Feed the next records of the source; None: there are no more."""
-        self._source_over = records is None
-        self._source.extend(records or ())
-        self.records += len(records or ())
-
-    def feed_target(self, records: Sequence[HashedRecord] | None) -> None:
-        """Feed the next records of the target; None: there are no more."""
-        self._target_over = records is None
-        self._target.extend(records or ())
-        self.target_records += len(records or ())
-
     def step(self) -> None:
         """Compare as far as what was fed allows."""
         while not self.gave_up:
             self._match()
-            if not self._source and not self._target:
-                return
-            if self._incomplete(self._source, over=self._source_over) or self._incomplete(
-                self._target, over=self._target_over
-            ):
+            if not (self.source.records or self.target.records) or self.source.wants or self.target.wants:
                 return
             self._explain()
 
@@ -124,11 +120,8 @@ class RecordComparison:
                 del kept[at]
         return [kept[at] for at in sorted(kept)]
 
-    def _incomplete(self, side: deque[HashedRecord], *, over: bool) -> bool:
-        return not over and len(side) < self._lookahead
-
     def _match(self) -> None:
-        source, target, matched = self._source, self._target, self._matched
+        source, target, matched = self.source.records, self.target.records, self._matched
         while source and target and source[0].hash == target[0].hash:
             matched[source[0].hash] = source[0].offset
             source.popleft()
@@ -138,8 +131,7 @@ class RecordComparison:
 
     def _explain(self) -> None:
         """Both sides begin with different records: explain them up to the point where both are the same again."""
-        source = list(islice(self._source, self._lookahead))
-        target = list(islice(self._target, self._lookahead))
+        source, target = self.source.ahead(), self.target.ahead()
         if _swapped(source, target):
             self._add_pair("swapped", source[0], target[0])
             self._drop(2, 2)
@@ -147,14 +139,15 @@ class RecordComparison:
         ahead = _nearest(source, target)
         if ahead is None:
             both = min(len(source), len(target))
-            over = self._source_over and self._target_over and max(len(self._source), len(self._target)) == both
+            sides = (self.source, self.target)
+            over = all(side.is_over for side in sides) and max(len(side.records) for side in sides) == both
             ahead = (len(source), len(target)) if over or not both else (both, both)
         self._explain_block(source[: ahead[0]], target[: ahead[1]])
         self._drop(*ahead)
 
     def _explain_block(self, source: list[HashedRecord], target: list[HashedRecord]) -> None:
         """Pair the records that have most in common; records that are left over are missing or surplus."""
-        following = self._offset_at(self._source, len(source), 0), self._offset_at(self._target, len(target), 1)
+        following = self.source.offset_at(len(source)), self.target.offset_at(len(target))
         for mine, theirs in _paired(source, target):
             if mine is not None and theirs is not None:
                 # Records between two differences may be equal.
@@ -164,9 +157,6 @@ class RecordComparison:
                 self._missing(mine, _at_or_behind(target, mine, source) or following[1])
             elif theirs is not None:
                 self._extra(theirs, _at_or_behind(source, theirs, target) or following[0])
-
-    def _offset_at(self, side: deque[HashedRecord], at: int, end: int) -> int:
-        return side[at].offset if at < len(side) else self._ends[end]
 
     def _add_pair(self, kind: DifferenceKind, mine: HashedRecord, theirs: HashedRecord) -> None:
         fields = mine.hash.differs_in(theirs.hash) if kind == "changed" else ()
@@ -188,10 +178,8 @@ class RecordComparison:
         self._unknown += not self._is_known(difference)
 
     def _drop(self, source: int, target: int) -> None:
-        for _ in range(source):
-            self._source.popleft()
-        for _ in range(target):
-            self._target.popleft()
+        self.source.drop(source)
+        self.target.drop(target)
 
 
 def _swapped(source: Sequence[HashedRecord], target: Sequence[HashedRecord]) -> bool:

@@ -134,7 +134,7 @@ class PartitionVerdict:
         if self.first is not None and self.outcome != "not_checked":
             text = f"{self.topic}-{self.partition} ({self.target_topic}-{self.partition}): {self.first}"
             return f"{text}; {halt}" if halt else text
-        why = "; ".join(each for each in (self.checked.reason or self.left_out, halt) if each)
+        why = "; ".join(text for text in (self.checked.reason or self.left_out, halt) if text)
         return f"{self.topic}-{self.partition}: {why}" if why else ""
 
     @property
@@ -165,10 +165,10 @@ class PartitionVerdict:
             "superseded": checked.superseded,
             "differences": dict(sorted(counts.items())),
             "left_out": self.left_out,
-            "explained": sum(each.gap is not None for each in checked.differences),
+            "explained": sum(difference.gap is not None for difference in checked.differences),
             "more_differences": checked.gave_up,
             "first_difference": _plain(self.first) if self.first else None,
-            "listed": [_plain(each) for each in checked.differences[:_LISTED]],
+            "listed": [_plain(difference) for difference in checked.differences[:_LISTED]],
             "notes": list(self.notes),
             "halted": self.halt.state if self.halt is not None else None,
             "halted_reason": self.halt.reason if self.halt is not None else None,
@@ -197,7 +197,7 @@ class BatchHeaders:
         said = []
         if found:
             many = max(len(found), self.account.foreign)
-            surplus = all(each.kind in ("extra", "doubled") for each in found)
+            surplus = all(difference.kind in ("extra", "doubled") for difference in found)
             what = "too many on the target" if surplus else "are not what the source has next"
             said.append(f"partition {number}: {many:,} records {what}; the first: {found[0]}")
         if self.halt is not None:
@@ -229,8 +229,8 @@ class VerifyReport:
             "flow": self.flow,
             "sample": self.sample,
             "outcome": self.outcome,
-            "records": sum(each.checked.records for each in self.partitions),
-            "not_copied": sum(each.account.not_copied for each in self.partitions),
+            "records": sum(partition.checked.records for partition in self.partitions),
+            "not_copied": sum(partition.account.not_copied for partition in self.partitions),
             "partitions": [partition.plain() for partition in self.partitions],
         }
 

@@ -13,7 +13,7 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.translator import OffsetMapTailer
 from mirror_ray.records.decode import DecodedRecord
@@ -86,9 +86,7 @@ class Verification:
     ) -> list[PartitionVerdict]:
         """Compare what was planned; ``make_first_pass`` makes another first pass than that of this process.
 
-        Raises:
-            ClusterUnreachableError: A cluster does not answer.
-            MirrorError: A log can't be read.
+        Raises as ``PartitionLog.batches`` does.
         """
         ready = [job for job in jobs if _can_be_compared(job)]
         self.progress.partitions = len(ready)
@@ -124,9 +122,8 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
     """Connect to both clusters of a flow, and read its offset map.
 
     Raises:
-        ConfigError: There is no such flow.
-        ConfigError: Security settings can't be used.
-        ClusterUnreachableError: A cluster does not answer.
+        ConfigError: There is no such flow, or security settings can't be used.
+        ClusterUnreachableError: A cluster does not answer, also while the context lasts.
     """
     found = settings.flow(flow)
     client_id = f"{flow}|mirror-ray|verify"
@@ -154,6 +151,8 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
                 f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s"
             ) from None
         yield Verification(found, source, target, offset_map)
+    except OSError as error:
+        raise ClusterUnreachableError(f"flow {flow}: {error}") from error
     finally:
         if offset_map is not None:
             await offset_map.close()
@@ -194,27 +193,16 @@ async def verify_flow(
 ) -> VerifyReport:
     """Compare a flow's topics with their copies, up to what was copied when it begins.
 
-    Args:
-        settings: Settings that hold the flow and its clusters.
-        flow: The flow.
-        request: What of the flow is verified.
-        running: Asks the running system for its partitions, if there is one.
-        make_first_pass: Makes another first pass than that of this process.
-        progress: Updated while this runs.
+    ``progress`` is updated while this runs; the other arguments are those of ``VerifyPlanner.plan`` and of
+    ``Verification.verify``.
 
     Raises:
-        ConfigError: There is no such flow.
-        ConfigError: The flow copies no such topic.
+        ConfigError: There is no such flow, or it copies no such topic.
         ClusterUnreachableError: A cluster does not answer.
         MirrorError: A log or an internal topic can't be read.
     """
-    try:
-        async with verification(settings, flow) as verifying:
-            verifying.progress = progress or verifying.progress
-            jobs = await verifying.planner.plan(request, running)
-            found = await verifying.verify(jobs, make_first_pass)
-            return VerifyReport(flow=str(flow), sample=request.sample, partitions=found)
-    except MirrorError:
-        raise
-    except OSError as error:
-        raise ClusterUnreachableError(f"flow {flow}: {error}") from error
+    async with verification(settings, flow) as verifying:
+        verifying.progress = progress or verifying.progress
+        jobs = await verifying.planner.plan(request, running)
+        found = await verifying.verify(jobs, make_first_pass)
+        return VerifyReport(flow=str(flow), sample=request.sample, partitions=found)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.verification.compacted import LastRecordHashes, RecordHashes, compare_in_order, key_differences
-from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.difference import Difference, HashedRecord, by_target_offset, hash_record
 from mirror_ray.verification.first_pass import read_both, read_spans
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.known_differences import KnownDifferences, large_skipped_ranges, with_explanations
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
-from mirror_ray.verification.ranges import ComparedRange, PositionPair, join_ranges
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, join_ranges, ranges_between
 from mirror_ray.verification.record_comparison import LOOKAHEAD, RecordComparison
 from mirror_ray.verification.report import CheckedRecords
 
@@ -60,26 +60,17 @@ class SecondPass:
         self._find_pair = find_pair
 
     async def run(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
-        """Compare again what differed in the first pass, and name each difference.
-
-        Raises:
-            ClusterUnreachableError: A cluster does not answer.
-            MirrorError: A log can't be read.
-        """
+        """Compare again what differed in the first pass, and name each difference. Raises as ``read_spans`` does."""
         return await (self._check_keys(job, first) if job.compacted else self._check_ranges(job, first))
 
     async def _check_ranges(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
         whole = _SpanDifferences()
-        for each in join_ranges(job.ranges[number] for number in first.ranges):
-            for piece in await self._between_skipped_ranges(job, each):
+        for span in join_ranges(job.ranges[number] for number in first.ranges):
+            for piece in await self._between_skipped_ranges(job, span):
                 if not whole.gave_up:
                     whole.add(await self._compare_span(job, piece))
-        return _checked(
-            job,
-            whole,
-            records=first.records + whole.records,
-            target_records=first.target_records + whole.target_records,
-        )
+        records, target_records = first.records + whole.records, first.target_records + whole.target_records
+        return _checked(job, whole, records=records, target_records=target_records)
 
     async def _between_skipped_ranges(self, job: CompareJob, span: ComparedRange) -> list[ComparedRange]:
         """Cut a range behind large skipped ranges, so that nothing has to be matched across them."""
@@ -92,24 +83,21 @@ class SecondPass:
         for at in sorted(pair for pair in pairs if pair is not None):
             if at > cuts[-1] and cuts[-1].target <= at.target <= span.target_end and at.source <= span.source_end:
                 cuts.append(at)
-        return [
-            ComparedRange(here.source, there.source, here.target, there.target)
-            for here, there in zip(cuts, [*cuts[1:], _end(span)], strict=True)
-        ]
+        return ranges_between([*cuts, span.end])
 
     async def _compare_span(self, job: CompareJob, span: ComparedRange) -> _SpanDifferences:
         removed = 0
         for _ in range(_ATTEMPTS):
-            begin = await self._still_there(job, span.begin, _end(span))
+            begin = await self._still_there(job, span.begin, span.end)
             if begin is None:
-                return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, _end(span)))
+                return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, span.end))
             removed += begin.source - span.source
-            span = ComparedRange(begin.source, span.source_end, begin.target, span.target_end)
+            (span,) = ranges_between([begin, span.end])
             try:
                 return await self._compare(job, span, removed)
             except RemovedError:
                 continue
-        return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, _end(span)))
+        return _SpanDifferences(removed=removed, reason=_unknown_text(span.begin, span.end))
 
     async def _still_there(self, job: CompareJob, begin: PositionPair, end: PositionPair) -> PositionPair | None:
         """Where a span begins now: at its end if one side has nothing left of it. None: that is unknown."""
@@ -130,15 +118,14 @@ class SecondPass:
         source = _hashes(logs[0].records(span.source, span.source_end), job)
         target = _hashes(logs[1].records(span.target, span.target_end), job)
         known = KnownDifferences(job.skipped_ranges, job.end)
-        comparison = RecordComparison(*_end(span), is_known=lambda difference: known.explain(difference) is not None)
+        comparison = RecordComparison(span.end, is_known=lambda difference: known.explain(difference) is not None)
         while not comparison.done:
-            if comparison.wants_source:
-                comparison.feed_source(await anext(source, None))
-            if comparison.wants_target:
-                comparison.feed_target(await anext(target, None))
+            for side, records in ((comparison.source, source), (comparison.target, target)):
+                if side.wants:
+                    side.feed(await anext(records, None))
             comparison.step()
         return _SpanDifferences(
-            comparison.records, comparison.target_records, comparison.differences(), comparison.gave_up, removed
+            comparison.source.fed, comparison.target.fed, comparison.differences(), comparison.gave_up, removed
         )
 
     async def _check_keys(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
@@ -168,9 +155,7 @@ class SecondPass:
         """Add what differs in the order of all records, and of keys that are not among ``compared_keys``."""
         if job.key_fraction < 1:
             return checked
-        alone = join_ranges(job.ranges) == [
-            ComparedRange(job.begin.source, job.end.source, job.begin.target, job.end.target)
-        ]
+        alone = join_ranges(job.ranges) == ranges_between([job.begin, job.end])
         if not alone or max(checked.records, checked.target_records) > MAX_ORDERED_RECORDS:
             return replace(checked, notes=(*checked.notes, _LAST_RECORDS_ONLY))
         mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
@@ -189,9 +174,7 @@ class SecondPass:
         more = with_explanations(others, KnownDifferences(job.skipped_ranges, job.end, compacted=True))
         return replace(
             checked,
-            differences=sorted(
-                [*checked.differences, *more], key=lambda found: (found.target_offset, found.source_offset)
-            ),
+            differences=sorted([*checked.differences, *more], key=by_target_offset),
             cleaned_on_source=found.cleaned_on_source,
             cleaned_on_target=found.cleaned_on_target,
         )
@@ -202,8 +185,7 @@ class SecondPass:
         ends = await asyncio.gather(source.end(), target.end())
         found = _KeysWithRecords(keys)
         await read_spans(source, [(job.end.source, ends[0])], found)
-        others = [*_between(job), (job.end.target, ends[1])]
-        await read_spans(target, others, found)
+        await read_spans(target, [*_between(job), (job.end.target, ends[1])], found)
         return found.keys
 
     async def _compare_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_SpanDifferences, set[bytes]]:
@@ -278,10 +260,6 @@ def _checked(
         notes=notes,
         reason=reason,
     )
-
-
-def _end(span: ComparedRange) -> PositionPair:
-    return PositionPair(span.source_end, span.target_end)
 
 
 def _unknown_text(begin: PositionPair, end: PositionPair) -> str:

@@ -33,17 +33,9 @@ def with_uncompared(
 ) -> CompareJob:
     """Add to a job what lies outside of what it compares: figures, and the target offsets that are to be read.
 
-    Args:
-        job: The partition, with the bounds of what is compared.
-        reached: How far the copy has come; None: no copy is known.
-        source: Bounds of the source's log.
-        target: Bounds of the remote partition's log.
-        target_end: Where the remote partition ended when the command began.
-        record: What the flow's state says of the partition.
-        mapped: Target offsets that the offset map accounts for; in a shared topic, the maps of all that is copied
-            there.
-        since: Whether only records from some time on are wanted.
-        headers_only: Whether no record is compared.
+    ``reached`` is how far the copy has come, None where no copy is known; ``target_end`` is where the remote partition
+    ended when the command began. ``mapped`` are target offsets that the offset map accounts for; in a shared topic, the
+    maps of all that is copied there. ``since``: only records from some time on are wanted.
     """
     if reached is None:
         # Where the flow has written nothing, the reason why it can't be compared covers what others wrote.

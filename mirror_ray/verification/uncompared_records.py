@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import records_of
-from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash, hash_record
+from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash, by_target_offset, hash_record
 from mirror_ray.verification.in_flight import compacted_in_flight_differences, in_flight_differences
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.known_differences import KnownDifferences, with_explanations
@@ -37,12 +38,7 @@ class UncomparedRecords:
         self._logs = logs
 
     async def account(self, job: CompareJob, checked: CheckedRecords) -> tuple[CheckedRecords, UncomparedAccount]:
-        """Add the differences outside of what was compared, and count what lies there.
-
-        Raises:
-            ClusterUnreachableError: A cluster does not answer.
-            MirrorError: A log can't be read.
-        """
+        """Add the differences outside of what was compared, and what was counted. Raises as ``read_batches`` does."""
         outside, account = await self.outside(job)
         differences = await self._with_source_records(job, [*checked.differences, *outside])
         gave_up = checked.gave_up or account.foreign > MAX_DIFFERENCES
@@ -53,7 +49,7 @@ class UncomparedRecords:
         return replace(checked, differences=differences, gave_up=gave_up, reason=reason), account
 
     async def outside(self, job: CompareJob) -> tuple[list[Difference], UncomparedAccount]:
-        """The differences and figures of what lies outside of what is compared. Raises as ``account`` does."""
+        """The differences and figures of what lies outside of what is compared. Raises as ``read_batches`` does."""
         if not job.uncompared:
             return [], job.account
         job = await self._with_own_writer(job)
@@ -67,18 +63,17 @@ class UncomparedRecords:
             most=MAX_DIFFERENCES,
         )
         async for batch in read_batches(self._logs(job)[1], job.uncompared):
-            attribution.take(
-                _written_batch(batch, job, wanted=attribution.needs_records(batch.producer_id, batch.last_offset))
-            )
+            wanted = attribution.needs_records(batch.producer_id, batch.last_offset)
+            attribution.take(_written_batch(batch, job, wanted=wanted))
         wrong = await self._in_flight(job, attribution.ours) if attribution.ours else []
         account = replace(
             job.account,
-            in_flight=attribution.in_flight - sum(each.kind != "missing" for each in wrong),
+            in_flight=attribution.in_flight - sum(difference.kind != "missing" for difference in wrong),
             foreign=attribution.foreign_records,
             not_ours=attribution.not_ours,
             unattributed=attribution.unattributed,
         )
-        differences = sorted([*attribution.found, *wrong], key=_by_offset)
+        differences = sorted([*attribution.found, *wrong], key=by_target_offset)
         return with_explanations(differences, KnownDifferences(job.skipped_ranges, _EVERYWHERE)), account
 
     async def _with_own_writer(self, job: CompareJob) -> CompareJob:
@@ -114,7 +109,7 @@ class UncomparedRecords:
         end = max(job.source_end, await source.end())
         async for records in source.records(job.acknowledged.source, end):
             hashes = [hash_record(record, timestamps=job.timestamps) for record in records]
-            newer |= {hashe.hash.key for hashe in hashes[max(0, _MAX_FOLLOWING - len(following)) :]}
+            newer |= {record.hash.key for record in hashes[max(0, _MAX_FOLLOWING - len(following)) :]}
             following += hashes[: max(0, _MAX_FOLLOWING - len(following))]
         found = compacted_in_flight_differences(ours, following, job.acknowledged, end, newer)
         if not found:
@@ -123,7 +118,8 @@ class UncomparedRecords:
         for log, first in ((source, end), (target, job.acknowledged.target)):
             mine = {record.offset for record in ours} if log is target else set()
             async for records in log.records(first, await log.end()):
-                newer |= {hash_record(each, timestamps=False).hash.key for each in records if each.offset not in mine}
+                others = (record for record in records if record.offset not in mine)
+                newer |= {hash_record(record, timestamps=False).hash.key for record in others}
         return compacted_in_flight_differences(ours, following, job.acknowledged, end, newer)
 
     async def _with_source_records(self, job: CompareJob, differences: Sequence[Difference]) -> list[Difference]:
@@ -135,7 +131,7 @@ class UncomparedRecords:
         if not refined:
             return list(differences)
         known = (refined.get(found, found) for found in differences)
-        return sorted((found for found in known if found is not None), key=_by_offset)
+        return sorted((found for found in known if found is not None), key=by_target_offset)
 
     async def _refined(self, job: CompareJob, near: Sequence[Difference]) -> dict[Difference, Difference | None]:
         wanted = {found.target_offset for found in near}
@@ -166,14 +162,12 @@ class UncomparedRecords:
         spans = ((max(start, found.source_offset - _NEAR), min(end, found.source_offset + _NEAR)) for found in near)
         found: dict[RecordHash, int] = {}
         for first, behind in merge_spans(spans)[:_MAX_SPANS]:
-            try:
+            with suppress(RemovedError):
                 async for records in source.records(first, behind):
                     for record in records:
                         content = hash_record(record, timestamps=job.timestamps).hash
                         if content in contents:
                             found.setdefault(content, record.offset)
-            except RemovedError:
-                continue
         return found
 
 
@@ -205,7 +199,7 @@ def _written_batch(batch: RecordBatch, job: CompareJob, *, wanted: bool) -> Writ
 def _near(differences: Iterable[Difference]) -> Iterable[list[Difference]]:
     """Group differences that lie near each other on the target."""
     run: list[Difference] = []
-    for found in sorted(differences, key=_by_offset):
+    for found in sorted(differences, key=by_target_offset):
         if run and (
             found.target_offset - run[-1].target_offset > _APART
             or found.target_offset - run[0].target_offset > _TOGETHER
@@ -217,19 +211,12 @@ def _near(differences: Iterable[Difference]) -> Iterable[list[Difference]]:
         yield run
 
 
-def _by_offset(found: Difference) -> tuple[int, int]:
-    return found.target_offset, found.source_offset
-
-
 def swapped(
     differences: Iterable[Difference], there: Mapping[int, RecordHash], equal_on_source: Mapping[RecordHash, int]
 ) -> dict[Difference, Difference | None]:
     """Join pairs of changed records that have each other's content, though other records lie between them.
 
-    Args:
-        differences: All that were found.
-        there: The target's records, by their offsets.
-        equal_on_source: The source offsets of records.
+    ``there`` are the target's records by offset, ``equal_on_source`` the source offsets of records.
 
     Returns:
         For the first of two such differences a ``swapped`` one, and None for the second.

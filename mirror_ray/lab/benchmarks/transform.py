@@ -67,7 +67,7 @@ def made(records: int, size: int, codec: Codec) -> Iterator[bytes]:
     dice = random.Random(1)
     values = [value(number, size, dice) for number in range(records)]
     for first in range(0, NEW_KEYS, records):
-        tails = (record_tail(b"key-%d" % (first + number), each) for number, each in enumerate(values))
+        tails = (record_tail(b"key-%d" % (first + number), content) for number, content in enumerate(values))
         yield bytes(
             encode([DecodedRecord(number, 1000 + number, tail) for number, tail in enumerate(tails)], codec).view
         )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.ranges import PositionPair
 from mirror_ray.verification.record_comparison import MAX_DIFFERENCES, RecordComparison
 
 #: Enough for a record to be told from its neighbours.
@@ -41,13 +42,12 @@ def compared(
     source: list[DecodedRecord], target: list[DecodedRecord], piece: int = 7, lookahead: int = 32
 ) -> list[Difference]:
     """Feed both in pieces, and end with what was found."""
-    comparison = RecordComparison(1_000_000, 2_000_000, lookahead)
-    sides = [_pieces(source, piece), _pieces(target, piece + 3)]
+    comparison = RecordComparison(PositionPair(1_000_000, 2_000_000), lookahead)
+    sides = ((comparison.source, _pieces(source, piece)), (comparison.target, _pieces(target, piece + 3)))
     while not comparison.done:
-        if comparison.wants_source:
-            comparison.feed_source(sides[0].pop(0) if sides[0] else None)
-        if comparison.wants_target:
-            comparison.feed_target(sides[1].pop(0) if sides[1] else None)
+        for side, pieces in sides:
+            if side.wants:
+                side.feed(pieces.pop(0) if pieces else None)
         comparison.step()
     return comparison.differences()
 
@@ -159,20 +159,15 @@ def test_several_faults_are_told_apart() -> None:
 
 def test_what_has_nothing_in_common_is_given_up() -> None:
     """Some are named, and not all are read."""
-    comparison = RecordComparison(5000, 5000)
+    comparison = RecordComparison(PositionPair(5000, 5000))
     hashes = [hash_record(record(number, number), timestamps=True) for number in range(5000)]
-    others = [replace_key(hashe) for hashe in hashes]
+    others = [hashed._replace(hash=hashed.hash._replace(key=b"other")) for hashed in hashes]
     while not comparison.done:
-        comparison.feed_source(hashes)
-        comparison.feed_target(others)
+        comparison.source.feed(hashes)
+        comparison.target.feed(others)
         comparison.step()
     assert comparison.gave_up
     assert len(comparison.differences()) >= MAX_DIFFERENCES
-
-
-def replace_key(each: HashedRecord) -> HashedRecord:
-    """The same record with another key."""
-    return each._replace(hash=each.hash._replace(key=b"other"))
 
 
 def test_words() -> None:
