@@ -22,7 +22,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import said_of
 
 _FAILED_IN_THE_MIDDLE = 4
-#: Errors of the network, which whoever meets them says in sentences of his own.
+#: Errors of the network, which are reported in sentences where they occur.
 _NOT_OF_FILES = (ConnectionError, TimeoutError)
 
 
@@ -92,7 +92,7 @@ class _Commands(TyperGroup):
                 _say_traceback()
             elif isinstance(error, _NOT_OF_FILES):
                 raise
-            raise typer.Exit(_told(error)) from error
+            raise typer.Exit(_report(error)) from error
 
 
 def _load(name: str) -> Any:
@@ -107,8 +107,8 @@ def _load(name: str) -> Any:
     return command
 
 
-def _told(error: MirrorError | OSError) -> int:
-    """Say what is wrong; the exit code."""
+def _report(error: MirrorError | OSError) -> int:
+    """Print what is wrong, and return the exit code."""
     if isinstance(error, OSError):
         say(f"error: {said_of(error)}", "red")
         return _FAILED_IN_THE_MIDDLE
@@ -152,7 +152,7 @@ def run() -> int:
     try:
         app()
     except MirrorError as error:
-        return _told(error)
+        return _report(error)
     except Exception as error:  # noqa: BLE001 - a mistake of ours: the traceback, and no exit code that means an answer
         if _is_interrupted(error):
             return INTERRUPTED_CODE
@@ -162,14 +162,14 @@ def run() -> int:
 
 
 def _is_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind it: modules in C tell it as an error of theirs when they are being imported."""
+    """Whether Ctrl-C is behind it: modules in C raise an error of theirs instead when they are being imported."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Ctrl-C that came inside a callback, where nobody hears an exception, comes again outside of it."""
+    """Ctrl-C that came inside a callback, where an exception is dropped, comes again outside of it."""
     if unraisable.exc_type is KeyboardInterrupt:
         _thread.interrupt_main()
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirror_ray import runtime
 from mirror_ray.cli.columns import date
 from mirror_ray.cli.options import (
     DEFAULT_NAME,
@@ -22,7 +23,7 @@ from mirror_ray.cli.options import (
     WatchOption,
 )
 from mirror_ray.cli.output import Columns, Row, column, or_dash, render, say, watching
-from mirror_ray.cli.system import ConfigOption, attached, parse_flow
+from mirror_ray.cli.system import ConfigOption, parse_flow
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.whoami import whoami
@@ -83,7 +84,7 @@ def audit(
     if config is not None:
         settings = load_settings(config).settings
     else:
-        with attached(name, address) as system:
+        with runtime.attach(name, address) as system:
             settings = system.settings()
     if flow_name is not None:
         settings.flow(flow_name)

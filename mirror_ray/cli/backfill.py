@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mirror_ray import runtime
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
 from mirror_ray.cli.output import Columns, column, count, duration, emit, err, or_empty, out, say, size, table
-from mirror_ray.cli.system import attached
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.model.errors import ConfigError, MirrorError
 
@@ -37,6 +38,11 @@ _COLUMNS: Columns = (
     column("ETA", "eta_seconds", duration),
     column("ASKED", "asked"),
     column("REASON", "reason", or_empty),
+)
+#: Of a backfill in JSON, before its partitions.
+_FIELDS = (
+    *("name", "flow", "topic", "into", "asked", "behind", "state", "reason", "started_ms"),
+    *("offsets", "copied", "records_per_s", "bytes_per_s", "eta_seconds"),
 )
 _RANGES: Columns = (
     column("PARTITION", "partition"),
@@ -90,7 +96,7 @@ def backfill(
 
     Exit 1 when it was cancelled, 4 when it makes no progress.
     """
-    with attached(name, address) as system:
+    with runtime.attach(name, address) as system:
         if flow is None or topic is None:
             show(list(system.backfills(flow)), output)
             return
@@ -227,23 +233,6 @@ def show_plan(found: BackfillStatus, output: OutputFormat) -> None:
 
 def plain(found: BackfillStatus) -> dict[str, Any]:
     """A backfill as JSON."""
-    return {
-        "name": found.name,
-        "flow": found.flow,
-        "topic": found.topic,
-        "into": found.into,
-        "asked": found.asked,
-        "behind": found.behind,
-        "state": found.state,
-        "reason": found.reason,
-        "started_ms": found.started_ms,
-        "offsets": found.offsets,
-        "copied": found.copied,
-        "records_per_s": found.records_per_s,
-        "bytes_per_s": found.bytes_per_s,
-        "eta_seconds": found.eta_seconds,
-        "partitions": [
-            {"partition": part.partition, "start": part.start, "end": part.end, "position": part.position}
-            for part in found.partitions
-        ],
+    return {name: getattr(found, name) for name in _FIELDS} | {
+        "partitions": [asdict(part) for part in found.partitions]
     }

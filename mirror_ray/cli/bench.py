@@ -79,7 +79,11 @@ def bench(
     with foreground.interruptible():
         rows = _run(chosen, size)
     results = BenchResults(
-        workloads=chosen, rows=rows, machine=_machine(taken.share()), versions=_versions(), command=_command()
+        workloads=chosen,
+        rows=rows,
+        machine=_machine(taken.share()),
+        versions=_versions(),
+        command=shlex.join(["mirror-ray", *sys.argv[1:]]),
     )
     if directory is not None:
         _write(directory, results)
@@ -90,11 +94,12 @@ def bench(
 
 def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> list[Workload]:
     """The workloads of these names, all without any; ``alone``: without MM2."""
-    unknown = sorted(set(names) - {each.name for each in known})
+    unknown = sorted(set(names) - {workload.name for workload in known})
     if unknown:
-        raise ConfigError(f"no workload is named {', '.join(unknown)}: {', '.join(each.name for each in known)}")
-    chosen = [each for each in known if not names or each.name in names]
-    return [number.without("mm2") for number in chosen] if alone else chosen
+        there = ", ".join(workload.name for workload in known)
+        raise ConfigError(f"no workload is named {', '.join(unknown)}: {there}")
+    chosen = [workload for workload in known if not names or workload.name in names]
+    return [workload.without("mm2") for workload in chosen] if alone else chosen
 
 
 def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
@@ -104,13 +109,13 @@ def _run(chosen: Sequence[Workload], size: float) -> list[ResultRow]:
 
     began_s = time.monotonic()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         say(f"{time.monotonic() - began_s:6.0f} s  {text}")
 
     directory = Path(tempfile.mkdtemp(prefix="mirror-ray-bench-"))
     found: list[ResultRow] = []
     try:
-        found = rows(run_benchmark(chosen, directory, partial(runtime.loopback_ray, RAY_NAME), tell, size=size))
+        found = rows(run_benchmark(chosen, directory, partial(runtime.loopback_ray, RAY_NAME), report, size=size))
     finally:
         if found and all(row.figures for row in found):
             rmtree(directory, ignore_errors=True)
@@ -175,8 +180,8 @@ class _StolenTime:
         now = psutil.cpu_times()
         if not hasattr(now, "steal"):
             return None
-        whole = sum(now) - sum(self._before)
-        return float((now.steal - self._before.steal) / whole) if whole else 0.0
+        passed = sum(now) - sum(self._before)
+        return float((now.steal - self._before.steal) / passed) if passed else 0.0
 
 
 def _versions() -> str:
@@ -185,12 +190,7 @@ def _versions() -> str:
     import mirror_ray
     from mirror_ray.jars.maven import KAFKA
 
-    ray = version("ray")
     return (
-        f"mirror-ray {mirror_ray.__version__}, Ray {ray}, Python {platform.python_version()};"
+        f"mirror-ray {mirror_ray.__version__}, Ray {version('ray')}, Python {platform.python_version()};"
         f" brokers and MirrorMaker 2 of {KAFKA.replace('-', ' ')}."
     )
-
-
-def _command() -> str:
-    return shlex.join(["mirror-ray", *sys.argv[1:]])

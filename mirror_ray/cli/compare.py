@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray.cli.comparison_table import plain_comparison, print_comparison
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat, TopicsArgument
 from mirror_ray.cli.output import emit, say
 from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 from mirror_ray.cli.verify import partition_query
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 def compare(
     flow: RequiredFlow,
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
-    ] = None,
+    topics: TopicsArgument = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="Show every partition.")] = False,
     differences: Annotated[
         bool, typer.Option("--differences", help="Show only what differs and should not, or can't be told.")

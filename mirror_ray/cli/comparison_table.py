@@ -47,7 +47,7 @@ def plain_comparison(compared: FlowComparison, shown: Sequence[TopicComparison])
     """Make the answer for programs, with the topics in ``shown``."""
     return {
         "differs": compared.drifted,
-        "topics": [_plain(each) for each in shown],
+        "topics": [_plain(topic) for topic in shown],
         "other_acls": [asdict(other_acl) for other_acl in compared.other_acls],
         "acls_not_compared": compared.acls_not_compared,
         "notes": list(compared.notes),
@@ -63,8 +63,8 @@ def print_comparison(
     differences: bool,
 ) -> None:
     """Print for people; ``partitions``: every one; ``differences``: only rows that differ or can't be compared."""
-    for each in shown:
-        _print(each, flow, partitions=partitions, differences=differences)
+    for topic in shown:
+        _print(topic, flow, partitions=partitions, differences=differences)
     _print_other_acls(compared.other_acls, flow, differences=differences)
     _print_totals(compared)
 
@@ -195,7 +195,7 @@ def _acl_row(pair: AclPair, topic: str | None, remote: str) -> Row:
         on = "" if acl.name == name else f" on {acl.name}{'' if acl.pattern == 'LITERAL' else '...'}"
         return f"{acl.permission} {acl.operation}{on}{'' if acl.host == '*' else f' from {acl.host}'}"
 
-    who = next(each.principal for each in (pair.source, pair.expected, pair.remote) if each is not None)
+    who = next(acl.principal for acl in (pair.source, pair.expected, pair.remote) if acl is not None)
     return {
         "what": f"ACL {who}",
         "source": cell(pair.source, topic),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirror_ray import runtime
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, OutputFormat
 from mirror_ray.cli.output import emit, say
-from mirror_ray.cli.system import attached
 from mirror_ray.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def set_keys(
     `mirror-ray config` writes the settings that then hold, for you to keep.
     """
     changes = parse_changes(keys)
-    with attached(name, address) as system:
+    with runtime.attach(name, address) as system:
         found = system.set(None if flow == _SYSTEM else flow, changes, dry_run=dry_run)
     say_changed(f"{name} would be" if dry_run else name, found)
     if not (dry_run or found.nothing):
@@ -54,7 +54,7 @@ def config(
 
     if output is OutputFormat.table:
         raise ConfigError("config is written as yaml or json: -o yaml, or -o json")
-    with attached(name, address) as system:
+    with runtime.attach(name, address) as system:
         settings = system.settings()
     emit(native_form(settings), output, lambda: None)
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mirror_ray import runtime
 from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, name_option, possible_replicators
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, YesOption, name_option, possible_replicators
 from mirror_ray.cli.output import say, stopped_text
 from mirror_ray.cli.printable import printable
+from mirror_ray.cli.system import RequiredFlow
 from mirror_ray.model.errors import ConfigError
 
-_FlowToChange = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
 _Scope = Annotated[
     str | None, typer.Argument(metavar="[TOPIC[:PARTITION]]", help="Only this part of it.", show_default=False)
 ]
+
+
+def _bound(option: str, text: str) -> Any:
+    return typer.Option(option, metavar="N", min=1, callback=possible_replicators, help=text)
 
 
 def down(
@@ -41,18 +45,8 @@ def scale(
         typer.Argument(metavar="[N]", min=1, callback=possible_replicators, help="How many.", show_default=False),
     ] = None,
     *,
-    minimum: Annotated[
-        int | None,
-        typer.Option(
-            "--min", metavar="N", min=1, callback=possible_replicators, help="By load and lag, at least so many."
-        ),
-    ] = None,
-    maximum: Annotated[
-        int | None,
-        typer.Option(
-            "--max", metavar="N", min=1, callback=possible_replicators, help="By load and lag, at most so many."
-        ),
-    ] = None,
+    minimum: Annotated[int | None, _bound("--min", "By load and lag, at least so many.")] = None,
+    maximum: Annotated[int | None, _bound("--max", "By load and lag, at most so many.")] = None,
     auto: Annotated[
         bool, typer.Option("--auto", help="By load and lag again, within the bounds that there are.")
     ] = False,
@@ -73,7 +67,7 @@ def scale(
 
 
 def pause(
-    flow: _FlowToChange, scope: _Scope = None, address: AddressOption = None, name: NameOption = DEFAULT_NAME
+    flow: RequiredFlow, scope: _Scope = None, address: AddressOption = None, name: NameOption = DEFAULT_NAME
 ) -> None:
     """Stop copying a flow, a topic or a partition, until `resume`. It outlives a restart."""
     topic, partition = parse_scope(scope)
@@ -83,7 +77,7 @@ def pause(
 
 
 def resume(
-    flow: _FlowToChange, scope: _Scope = None, address: AddressOption = None, name: NameOption = DEFAULT_NAME
+    flow: RequiredFlow, scope: _Scope = None, address: AddressOption = None, name: NameOption = DEFAULT_NAME
 ) -> None:
     """Copy on where `pause` stopped; give it what was given to `pause`."""
     topic, partition = parse_scope(scope)
@@ -93,7 +87,7 @@ def resume(
 
 
 class FaultAnswer(StrEnum):
-    """How a trouble is answered."""
+    """How a fault is resolved."""
 
     skip = "skip"
     resync = "resync"
@@ -106,14 +100,14 @@ _MEANING = {
 
 
 def resolve(
-    flow: _FlowToChange,
+    flow: RequiredFlow,
     scope: Annotated[
         str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.", show_default=False)
     ],
     by: Annotated[
         FaultAnswer, typer.Option(help="The answer; docs/operations.md says what each does.", show_default=False)
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:

@@ -58,7 +58,9 @@ def demo(
 
 
 def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, report: Callable[[DemoSummary], None]) -> None:
-    _refuse_second(name)
+    if own_ray.find(name) is not None:
+        end = f"`mirror-ray down{name_option(name)}` ends it"
+        raise MirrorError(f"{name} runs already on this machine: {end}, or give the demo a --name")
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
     say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
     clusters = stack.enter_context(_clusters(directory))
@@ -78,12 +80,6 @@ def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, report: Ca
         foreground.follow(system, view, for_s=for_s)
     except NotRunningError:
         say(f"{name} has been stopped")
-
-
-def _refuse_second(name: str) -> None:
-    if own_ray.find(name) is not None:
-        end = f"`mirror-ray down{name_option(name)}` ends it"
-        raise MirrorError(f"{name} runs already on this machine: {end}, or give the demo a --name")
 
 
 @contextmanager
@@ -127,17 +123,11 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
         admin.close()
         traffic.append(Traffic(settings.clusters[alias], topics, rate))
         readers.append(TrafficReader(settings.clusters[alias], _GROUPS[alias], topics))
-    for each in traffic:
-        each.start()
-    for reader in readers:
-        reader.start()
-    try:
+    with ExitStack() as stack:
+        for thread in (*traffic, *readers):
+            thread.start()
+            stack.callback(thread.stop)
         yield traffic
-    finally:
-        for reader in readers:
-            reader.stop()
-        for each in traffic:
-            each.stop()
 
 
 def _end(
@@ -161,11 +151,11 @@ def _end(
 
 def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffic]) -> DemoSummary:
     say("stopping the traffic; the flows catch up (Ctrl-C: at once)")
-    for each in traffic:
-        each.stop()
+    for producer in traffic:
+        producer.stop()
     until_s = time.monotonic() + _CATCH_UP_S
     with (
-        DemoClusters(settings, {each.alias: each.acknowledged for each in traffic}) as clusters,
+        DemoClusters(settings, {producer.alias: producer.acknowledged for producer in traffic}) as clusters,
         LiveView(out()) as view,
     ):
         while True:
@@ -213,7 +203,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) 
 
 
 def _tail(system: Mirror, traffic: Sequence[Traffic], hints: str) -> RenderableType:
-    produced = sum(each.records for each in traffic)
+    produced = sum(producer.records for producer in traffic)
     return Group(
         text(f"\n{count(produced)} records produced on both clusters\n", "dim"),
         table(columns.rows(system.topics()), columns.TOPICS),

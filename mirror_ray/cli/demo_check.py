@@ -34,7 +34,7 @@ class DemoPartition:
     copied: int
 
     @property
-    def whole(self) -> bool:
+    def is_copied(self) -> bool:
         """Whether all of it is on the target."""
         return self.position is not None and self.position >= self.source_end and self.copied >= self.produced
 
@@ -72,18 +72,19 @@ def takeover_signs(own: MirrorSettings, running: MirrorSettings | None) -> list[
 
 def summarize(partitions: Sequence[DemoPartition], changes: Sequence[str]) -> DemoSummary:
     """Say what was copied. ``changes``: how others have changed the demo's system."""
-    produced = sum(each.produced for each in partitions)
-    missing = [partition for partition in partitions if not partition.whole]
+    produced = sum(partition.produced for partition in partitions)
+    missing = [partition for partition in partitions if not partition.is_copied]
     if not missing and not changes:
         line = f"{produced:,} records produced, all of them copied: every partition's lag is 0"
         return DemoSummary(holds=True, final=True, lines=[line])
-    copied = sum(min(each.copied, each.produced) for each in partitions)
+    copied = sum(min(partition.copied, partition.produced) for partition in partitions)
     lines = [f"of {produced:,} records produced, {copied:,} are copied"]
     lines += [f"the demo's system is no longer its own: {change}" for change in changes]
-    lines += [f"  {each}" for each in missing[:_PARTITIONS_SHOWN]]
+    lines += [f"  {partition}" for partition in missing[:_PARTITIONS_SHOWN]]
     if len(missing) > _PARTITIONS_SHOWN:
         lines.append(f"  and {len(missing) - _PARTITIONS_SHOWN} partitions more")
-    return DemoSummary(holds=False, final=bool(changes) and all(each.position is None for each in missing), lines=lines)
+    final = bool(changes) and all(partition.position is None for partition in missing)
+    return DemoSummary(holds=False, final=final, lines=lines)
 
 
 def demo_partitions(
@@ -93,14 +94,10 @@ def demo_partitions(
     remote: Mapping[TopicPartition, tuple[int, int]],
     positions: Mapping[TopicPartition, int],
 ) -> list[DemoPartition]:
-    """Make the partitions of one flow from what was counted and read.
+    """Make the partitions of one flow from what was counted and read; all by source partition.
 
-    Args:
-        flow: Its name.
-        produced: Records that were acknowledged to the traffic, by source partition.
-        ends: Log start and end offset, by source partition.
-        remote: The same of each remote partition, by source partition.
-        positions: Replication positions, by source partition.
+    ``produced``: records that were acknowledged to the traffic. ``ends``, ``remote``: log start and end offset on the
+    source, and of the remote partition. ``positions``: replication positions.
     """
     return [
         DemoPartition(

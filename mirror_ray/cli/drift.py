@@ -13,7 +13,15 @@ import typer
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.compare import reasons
 from mirror_ray.cli.control import confirm
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
+from mirror_ray.cli.options import (
+    DEFAULT_NAME,
+    AddressOption,
+    FormatOption,
+    NameOption,
+    OutputFormat,
+    TopicsArgument,
+    YesOption,
+)
 from mirror_ray.cli.output import Columns, column, emit, or_dash, or_empty, out, say, table
 from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 
@@ -48,9 +56,7 @@ _COLUMNS: Columns = (
 
 def drift(
     flow: RequiredFlow,
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
-    ] = None,
+    topics: TopicsArgument = None,
     reconcile: Annotated[
         bool, typer.Option("--reconcile", help="Show what would be done, ask, and bring the target back.")
     ] = False,
@@ -62,7 +68,7 @@ def drift(
         list[DriftKind] | None,
         typer.Option("--ignore", metavar="KIND", help="Leave this kind out; may be given again."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = None,
     output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
@@ -108,6 +114,6 @@ def _reconcile(settings: MirrorSettings, flow: FlowSettings, remedies: Remedies,
 def _print(drift: Drift) -> None:
     console = out()
     if drift.findings:
-        console.print(table([asdict(each) for each in drift.findings], _COLUMNS))
+        console.print(table([asdict(difference) for difference in drift.findings], _COLUMNS))
     kinds = Counter(difference.kind for difference in drift.findings)
     console.print(f"drift: {', '.join(f'{number} {kind}' for kind, number in kinds.items()) or 'none'}")

@@ -14,7 +14,7 @@ import typer
 from mirror_ray.cli import foreground
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.control import confirm
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat, YesOption
 from mirror_ray.cli.output import Columns, Row, column, duration, emit, out, say, table
 from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow
 from mirror_ray.model.errors import ConfigError
@@ -53,7 +53,6 @@ SkipOption = Annotated[bool, typer.Option("--skip-active", help="Leave groups th
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, with its figures.")]
 RestartOption = Annotated[bool, typer.Option("--restart", help="Give up a plan that broke off, and begin anew.")]
 StatusOption = Annotated[bool, typer.Option("--status", help="Show the flow's plans and the last one's steps.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 QuietOption = Annotated[
     float, typer.Option("--quiet-for", metavar="SECONDS", min=0, help="How long nothing must be written.")
 ]
@@ -98,7 +97,9 @@ def failover(
     from mirror_ray.failover.plan import FailoverOptions
 
     if simulate:
-        _simulate(parse_flow(flow), _drill_name(name), groups, seed, planned=planned, kills=kills)
+        # Never the name of a system that may run.
+        drill = "rehearsal" if name == DEFAULT_NAME else name
+        _simulate(parse_flow(flow), drill, groups, seed, planned=planned, kills=kills)
         return
     if kills:
         raise ConfigError("--kills is for a simulation, on clusters of its own: say --simulate, too")
@@ -149,15 +150,10 @@ def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: boo
     from mirror_ray.cli import failover_drill
     from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
 
+    settings: DrillSettings | KillSettings = DrillSettings(groups=groups, seed=seed, planned=planned)
     if kills:
-        failover_drill.simulate_kills(flow, KillSettings(groups=groups, seed=seed), name)
-    else:
-        failover_drill.simulate(flow, DrillSettings(groups=groups, seed=seed, planned=planned), name)
-
-
-def _drill_name(name: str) -> str:
-    """The name of the drill's system; never that of a system that may run."""
-    return "rehearsal" if name == DEFAULT_NAME else name
+        settings = KillSettings(groups=groups, seed=seed)
+    failover_drill.simulate(flow, settings, name)
 
 
 def _run(

@@ -20,41 +20,34 @@ from mirror_ray.model.names import FlowName
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.lab.chaos.chaos_run import StartSystem
     from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
 
 
-def simulate(flow: FlowName, settings: DrillSettings, name: str) -> None:
-    """Rehearse a failover and print the report. Raises typer.Exit(1) where what is guaranteed does not hold."""
+def simulate(flow: FlowName, settings: DrillSettings | KillSettings, name: str) -> None:
+    """Rehearse a failover, or kill a failover and a failback in every step, and print the report.
+
+    Raises:
+        typer.Exit: With 1: what is guaranteed does not hold.
+    """
     from mirror_ray.lab.failover_drill.drill import drill_failover
-    from mirror_ray.lab.failover_drill.drill_report import drill_report
-
-    with _directory(flow, name) as directory:
-        outcome = drill_failover(settings, directory, _system_of(name), say)
-        out().print(drill_report(outcome), soft_wrap=True)
-        if outcome.wrong:
-            raise typer.Exit(1)
-
-
-def simulate_kills(flow: FlowName, settings: KillSettings, name: str) -> None:
-    """Kill a failover and a failback in every step, and print the report. Raises as ``simulate``."""
-    from mirror_ray.lab.failover_drill.drill_report import kills_report
+    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, drill_report, kills_report
     from mirror_ray.lab.failover_drill.kills import drill_kills
 
-    with _directory(flow, name) as directory:
-        outcome = drill_kills(settings, directory, name, _system_of(name), say)
-        out().print(kills_report(outcome), soft_wrap=True)
-        if outcome.wrong:
-            raise typer.Exit(1)
-
-
-def _system_of(name: str) -> StartSystem:
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
         with runtime.start(flows, name, None, replicators=replicators, detach=False) as started:
             yield started.system
 
-    return start_system
+    with _directory(flow, name) as directory:
+        if isinstance(settings, DrillSettings):
+            outcome = drill_failover(settings, directory, start_system, say)
+            wrong, text = bool(outcome.wrong), drill_report(outcome)
+        else:
+            kills = drill_kills(settings, directory, name, start_system, say)
+            wrong, text = bool(kills.wrong), kills_report(kills)
+        out().print(text, soft_wrap=True)
+        if wrong:
+            raise typer.Exit(1)
 
 
 @contextmanager

@@ -62,8 +62,8 @@ class LiveView:
     ) -> RenderableType:
         flows = [{**row, "eta": _eta_text(etas[row["flow"]])} for row in rows(status.flows)]
         running = [replicator for replicator in status.replicators if replicator.state == "running"]
-        cpu = sum(each.cpu for each in running)
-        memory = sum(each.memory for each in running)
+        cpu = sum(replicator.cpu for replicator in running)
+        memory = sum(replicator.memory for replicator in running)
         parts: list[RenderableType] = [
             table(flows, _FLOWS_WITH_ETA),
             text(f"\n{replicators_text(status, len(running))}, {cpu:.0%} of a core, {size(memory)}", "dim"),

@@ -54,6 +54,10 @@ WatchOption = Annotated[bool, typer.Option("-w", "--watch", help="Print it again
 FlowArgument = Annotated[
     str | None, typer.Argument(metavar="[FLOW]", help="One flow only, for example 'A->B'.", show_default=False)
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+TopicsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
+]
 SecondsOption = Annotated[
     float | None, typer.Option("--for", metavar="SECONDS", min=0, help="End after so long.", show_default=False)
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mirror_ray.config.loaded import LoadedConfig
-    from mirror_ray.topics.plan import FlowPlan, RequiredRight, SystemPlan
+    from mirror_ray.topics.plan import FlowPlan, SystemPlan
 
 
 def _granted(right: Row) -> str:
@@ -58,7 +59,7 @@ def validate(
         if output is not OutputFormat.table:
             emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
         raise
-    notes = [{"kind": note.kind, "key": note.key, "text": note.text} for note in loaded.notes]
+    notes = [asdict(note) for note in loaded.notes]
 
     def show() -> None:
         enabled = ", ".join(str(flow.name) for flow in loaded.settings.flows if flow.enabled) or "none enabled"
@@ -113,14 +114,14 @@ def _print_plan(plan: SystemPlan) -> None:
         console.print(table(changes, _TOPICS))
     console.print(f"{len(changes)} topics to create or extend; {kept} exist as they should")
     console.print()
-    console.print(table([_right(right) for right in plan.rights], _RIGHTS))
+    console.print(table([asdict(right) for right in plan.rights], _RIGHTS))
     for flow in plan.flows:
         for text in flow.refused:
             say(f"refused: {flow.flow}: {text}", "red")
         for text in [*flow.warnings, *(warning for topic in flow.topics for warning in topic.warnings)]:
             say(f"warning: {flow.flow}: {text}", "yellow")
-    for each in plan.shared:
-        say(f"note: {each}", "yellow")
+    for merge in plan.shared:
+        say(f"note: {merge}", "yellow")
     for right in plan.missing_rights:
         say(f"missing right on cluster {right.cluster}: {'; '.join(right.missing)}", "red")
 
@@ -159,38 +160,22 @@ def _creation(flow: FlowPlan, source_topic: str, topic: Any) -> dict[str, Any]:
     }
 
 
-def _right(right: RequiredRight) -> dict[str, Any]:
-    return {
-        "cluster": right.cluster,
-        "resource_type": right.resource_type,
-        "resource": right.resource,
-        "operations": list(right.operations),
-        "why": right.why,
-        "missing": list(right.missing),
-        "checked": right.checked,
-        "optional": right.optional,
-    }
-
-
 def _plain(plan: SystemPlan) -> dict[str, Any]:
     """The plan as JSON: flows by name, topics that would be created or extended, rights, what is refused."""
     return {
         "ok": plan.ok,
-        "clusters": [
-            {"alias": cluster.alias, "cluster_id": cluster.cluster_id, "brokers": cluster.brokers}
-            for cluster in plan.clusters
-        ],
+        "clusters": [asdict(cluster) for cluster in plan.clusters],
         "flows": [
             {
                 "flow": str(flow.flow),
                 "enabled": flow.enabled,
                 "topics": [
                     {
-                        "topic": each.source_topic,
-                        "remote_topic": each.remote_topic,
-                        "begins": flow.begins.get(each.source_topic),
+                        "topic": topic.source_topic,
+                        "remote_topic": topic.remote_topic,
+                        "begins": flow.begins.get(topic.source_topic),
                     }
-                    for each in flow.topics
+                    for topic in flow.topics
                 ],
                 "changes": _changes(flow),
                 "refused": list(flow.refused),
@@ -198,6 +183,6 @@ def _plain(plan: SystemPlan) -> dict[str, Any]:
             }
             for flow in plan.flows
         ],
-        "rights": [_right(right) for right in plan.rights],
-        "shared": [str(each) for each in plan.shared],
+        "rights": [asdict(right) for right in plan.rights],
+        "shared": [str(merge) for merge in plan.shared],
     }

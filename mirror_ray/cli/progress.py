@@ -46,7 +46,7 @@ class CatchUp:
                 self._blocked_since_s = None
                 self._snapshots += 1
                 return CatchUpVerdict(state="caught_up" if self._snapshots >= _SNAPSHOTS_UNTIL_CAUGHT_UP else "moving")
-            if all(each.state in _BLOCKED_STATES for each in left):
+            if all(partition.state in _BLOCKED_STATES for partition in left):
                 return self._blocked(now_s, left, refused)
         self._snapshots = 0
         self._blocked_since_s = None
@@ -67,14 +67,15 @@ def _is_caught_up(partition: PartitionStatus) -> bool:
 
 def _blockers(left: list[PartitionStatus], refused: list[TopicStatus]) -> tuple[str, ...]:
     """One sentence for each topic, or for each partition whose topic as a whole is not refused."""
-    whole = {(topic.flow, topic.topic) for topic in refused}
-    lines = [f"{each.flow} {each.topic}: refused: {each.reason}" for each in refused]
-    lines += [
-        f"{each.flow} {each.topic}-{each.partition}: {each.state}: {each.reason or 'until `mirror-ray resume`'}"
-        for each in left
-        if (each.flow, each.topic) not in whole
-    ]
-    return tuple(lines)
+    refused_topics = {(topic.flow, topic.topic) for topic in refused}
+    return (
+        *(f"{topic.flow} {topic.topic}: refused: {topic.reason}" for topic in refused),
+        *(
+            f"{part.flow} {part.topic}-{part.partition}: {part.state}: {part.reason or 'until `mirror-ray resume`'}"
+            for part in left
+            if (part.flow, part.topic) not in refused_topics
+        ),
+    )
 
 
 class Eta:

@@ -11,7 +11,7 @@ import typer
 
 from mirror_ray import runtime
 from mirror_ray.cli.options import OutputFormat, config_file
-from mirror_ray.cli.output import Columns, Row, emit, out, say, table, watching
+from mirror_ray.cli.output import Columns, Row, render, say, watching
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
 from mirror_ray.model.names import FlowName
@@ -32,18 +32,9 @@ ConfigOption = Annotated[
 RequiredFlow = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
 
 
-def attached(name: str, address: str | None) -> Mirror:
-    """Attach to the running system; a context manager that leaves Ray.
-
-    Raises:
-        NotRunningError: No system of that name runs.
-    """
-    return runtime.attach(name, address)
-
-
 def with_system(name: str, address: str | None, show: Callable[[Mirror], None], *, watch: bool = False) -> None:
-    """Call ``show`` with the running system, with ``watch`` until Ctrl-C. Raises as ``attached`` does."""
-    with attached(name, address) as system:
+    """Call ``show`` with the running system, with ``watch`` until Ctrl-C. Raises as ``runtime.attach`` does."""
+    with runtime.attach(name, address) as system:
         watching(lambda: show(system), watch=watch)
 
 
@@ -56,13 +47,8 @@ def render_from_system(
     *,
     watch: bool = False,
 ) -> None:
-    """Print rows that are read from the running system. Raises as ``attached`` does."""
-
-    def show(system: Mirror) -> None:
-        rows = read(system)
-        emit(rows, output, lambda: out().print(table(rows, columns)))
-
-    with_system(name, address, show, watch=watch)
+    """Print rows that are read from the running system. Raises as ``runtime.attach`` does."""
+    with_system(name, address, lambda system: render(read(system), columns, output), watch=watch)
 
 
 def parse_flow(flow: str) -> FlowName:
@@ -94,7 +80,7 @@ def find_system(
 
     settings = load_settings(config).settings if config is not None else None
     try:
-        mirror = attached(name, address)
+        mirror = runtime.attach(name, address)
     except NotRunningError as error:
         if settings is None:
             raise ConfigError(f"{error}; where none runs, name its configuration with --config FILE") from error
@@ -119,7 +105,5 @@ def ray_for_spark(name: str, address: str | None, mirror: Mirror | None) -> Iter
     Raises:
         MirrorError: Ray can't be reached, or does not start.
     """
-    from mirror_ray import runtime
-
     with runtime.some_ray(f"{name}-spark", address) if mirror is None else nullcontext(), runtime.ending_with_ray():
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.kafka.audit_log import AuditLog
     from mirror_ray.model.names import FlowName
-    from mirror_ray.takeover.handback import HandbackResult
+    from mirror_ray.takeover.decisions import TakeoverDecision
+    from mirror_ray.takeover.handback import HandbackResult, PartitionHandback
     from mirror_ray.takeover.takeover import TakeoverResult
 
 _T = TypeVar("_T")
@@ -116,9 +118,9 @@ def takeover(
     mm2 = offsets_topic, connector, connect_group
     act = partial(take_over, quiet_s=quiet_s, dry=dry_run, force=force)
     kept = partial(audited, name=name, command="takeover", dry_run=dry_run)
-    done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
-    emit([_plain_taken(each) for each in done], output, lambda: _print_taken(done))
-    if not all(each.ok for each in done):
+    done = _run_each(act, _stopped(config, flows, name, address), mm2, kept)
+    emit([_plain_taken(taken) for taken in done], output, lambda: _print_taken(done))
+    if not all(taken.ok for taken in done):
         raise typer.Exit(1)
 
 
@@ -144,8 +146,8 @@ def handback(
     mm2 = offsets_topic, connector, connect_group
     act = partial(hand_back, quiet_s=quiet_s, dry=dry_run)
     kept = partial(audited, name=name, command="handback", dry_run=dry_run)
-    done = _of_each(act, _stopped(config, flows, name, address), mm2, kept)
-    emit([_plain_handed(each) for each in done], output, lambda: _print_handed(done))
+    done = _run_each(act, _stopped(config, flows, name, address), mm2, kept)
+    emit([_plain_handed(handed) for handed in done], output, lambda: _print_handed(done))
 
 
 def _stopped(
@@ -174,15 +176,15 @@ def _stopped(
         yield settings, flow
 
 
-def _of_each(
+def _run_each(
     act: Callable[..., Coroutine[Any, Any, _T]],
     flows: Iterable[tuple[MirrorSettings, FlowName]],
     mm2: tuple[str | None, str | None, str | None],
     kept: Callable[[MirrorSettings, FlowName], AbstractContextManager[AuditLog]],
 ) -> list[_T]:
-    """What came of each flow, one after the other.
+    """The results of all flows, one after the other.
 
-    ``mm2``: its offsets topic, connector and group, where given. ``kept``: keeps what is done to a flow.
+    ``mm2``: its offsets topic, connector and group, where given. ``kept``: opens the audit log of a flow.
     """
     from mirror_ray.takeover.mm2_activity import which_mm2
 
@@ -199,22 +201,7 @@ def _plain_taken(taken: TakeoverResult) -> dict[str, Any]:
         "flow": str(taken.flow),
         "dry_run": taken.dry,
         "ok": taken.ok,
-        "partitions": [
-            {
-                "topic": row.source.topic,
-                "partition": row.source.partition,
-                "remote_topic": row.remote,
-                "outcome": row.outcome,
-                "noted": row.noted,
-                "begin": row.begin,
-                "target_end": row.target_end,
-                "found": row.found,
-                "doubtful": row.doubtful,
-                "lost": row.lost,
-                "remarks": list(row.remarks),
-            }
-            for row in taken.rows
-        ],
+        "partitions": [_plain_partition(row) for row in taken.rows],
         "other_topics": list(taken.others),
     }
 
@@ -223,19 +210,14 @@ def _plain_handed(handed: HandbackResult) -> dict[str, Any]:
     return {
         "flow": str(handed.flow),
         "dry_run": handed.dry,
-        "partitions": [
-            {
-                "topic": row.source.topic,
-                "partition": row.source.partition,
-                "remote_topic": row.remote,
-                "before": row.before,
-                "noted": row.noted,
-                "target_end": row.target_end,
-                "remark": row.remark,
-            }
-            for row in handed.partitions
-        ],
+        "partitions": [_plain_partition(row) for row in handed.partitions],
     }
+
+
+def _plain_partition(row: TakeoverDecision | PartitionHandback) -> dict[str, Any]:
+    fields = asdict(row)
+    source, remote = fields.pop("source"), fields.pop("remote")
+    return {"topic": source.topic, "partition": source.partition, "remote_topic": remote, **fields}
 
 
 def _print_taken(done: list[TakeoverResult]) -> None:

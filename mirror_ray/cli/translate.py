@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mirror_ray import runtime
 from mirror_ray.cli import columns
 from mirror_ray.cli.audit import audited
 from mirror_ray.cli.control import confirm, parse_scope
-from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat
+from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat, YesOption
 from mirror_ray.cli.output import Columns, Row, column, or_empty, render, say, yes_no
-from mirror_ray.cli.system import ConfigOption, RequiredFlow, attached, find_system, parse_flow, ray_for_spark
+from mirror_ray.cli.system import ConfigOption, RequiredFlow, find_system, parse_flow, ray_for_spark
 from mirror_ray.cli.times import TIME_FORMS, parse_time
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -78,7 +79,7 @@ def translate(
     force: Annotated[
         bool, typer.Option("--force", help="Of --commit: replace offsets that somebody else committed, too.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = None,
     output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
@@ -115,7 +116,7 @@ def _translate_one(
     flow: str, scope: str | None, group: str | None, offset: int | None, name: str, address: str | None, *, back: bool
 ) -> list[Row]:
     topic, partition = parse_scope(scope)
-    with attached(name, address) as system:
+    with runtime.attach(name, address) as system:
         if group is not None and scope is None and offset is None:
             return _translate_group(system, flow, group)
         if group is None and topic is not None and partition is not None and offset is not None:

@@ -24,7 +24,6 @@ from mirror_ray.cli.options import (
 )
 from mirror_ray.cli.output import err, say
 from mirror_ray.cli.progress import CatchUpVerdict
-from mirror_ray.cli.system import attached
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, NotRunningError
 
@@ -80,7 +79,7 @@ def up(
     with foreground.interruptible(), starting as started:
         _announce(settings, name, started)
         if detach:
-            look, end = (f"`mirror-ray {each}{name_option(name)}`" for each in ("status", "down"))
+            look, end = (f"`mirror-ray {command}{name_option(name)}`" for command in ("status", "down"))
             say(f"{name} runs{_until(started)}: look with {look}, end it with {end}")
             return
         _run(started, until_caught_up=until_caught_up, for_s=for_s)
@@ -143,7 +142,7 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None, r
     from mirror_ray.config.difference import changed
 
     try:
-        with attached(name, address) as system:
+        with runtime.attach(name, address) as system:
             found = system.preview(settings, replicators)
     except NotRunningError:
         found = changed(None, settings)
@@ -166,14 +165,14 @@ def _run(started: runtime.StartedSystem, *, until_caught_up: bool, for_s: float 
         say(f"{system.name} goes on{_until(started)}; end it with `mirror-ray down{name_option(system.name)}`")
     else:
         foreground.drain(system)
-    _judge(verdict)
+    _report(verdict)
 
 
 def _until(started: runtime.StartedSystem) -> str:
     return f" until {started.ends_with} ends" if started.ends_with is not None else ""
 
 
-def _judge(verdict: CatchUpVerdict | None) -> None:
+def _report(verdict: CatchUpVerdict | None) -> None:
     if verdict is None:
         return
     if verdict.state == "blocked":

@@ -178,20 +178,16 @@ def _row(partitions: Sequence[PartitionVerdict]) -> Row:
 
     outcomes = [partition.outcome for partition in partitions]
     overall = worst(partitions)
+    checked = sum(partition.checked.ranges_checked for partition in partitions)
+    ranges = sum(partition.checked.ranges for partition in partitions)
     return {
         "topic": partitions[0].topic,
         "target_topic": partitions[0].target_topic,
         "partitions": len(partitions),
-        "records": sum(each.checked.records for each in partitions),
-        "ranges": _share(
-            sum(each.checked.ranges_checked for each in partitions), sum(each.checked.ranges for each in partitions)
-        ),
-        "halted": sum(each.halt is not None for each in partitions),
-        "not_copied": sum(each.account.not_copied for each in partitions),
+        "records": sum(partition.checked.records for partition in partitions),
+        "ranges": count(ranges) if checked == ranges else f"{count(checked)} of {count(ranges)}",
+        "halted": sum(partition.halt is not None for partition in partitions),
+        "not_copied": sum(partition.account.not_copied for partition in partitions),
         **{outcome: outcomes.count(outcome) for outcome in ("equal", "differs", "explained", "not_checked")},
-        "text": next(each.text for each in partitions if each.outcome == overall),
+        "text": next(partition.text for partition in partitions if partition.outcome == overall),
     }
-
-
-def _share(checked: int, ranges: int) -> str:
-    return count(ranges) if checked == ranges else f"{count(checked)} of {count(ranges)}"

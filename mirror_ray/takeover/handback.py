@@ -28,10 +28,10 @@ class PartitionHandback:
 
     source: TopicPartition
     remote: str
-    target_end: int
     #: MM2's source offset from before, and the one that it reads now; None: none, so that it begins anew.
     before: int | None
     noted: int | None
+    target_end: int
     remark: str | None = None
 
 
