@@ -70,15 +70,12 @@ class CoordinatorLink(Protocol):
             NotRunningError: It has ended.
             MirrorError: What it refused.
         """
-        ...
 
     def end(self) -> None:
         """End every actor of the system without asking it, and the Ray that was left running for it."""
-        ...
 
     def close(self) -> None:
         """Disconnect."""
-        ...
 
 
 class VerbClient:

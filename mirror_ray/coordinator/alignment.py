@@ -65,18 +65,9 @@ async def align(
 ) -> None:
     """Stop a flow and its routes, let the slower ones copy on to where the first one is, and persist where they met.
 
-    They want nothing any more afterwards. Partitions that did not meet by the deadline are not marked, and other
-    transforms can't take effect there before they have caught up.
-
-    Args:
-        live: The flow itself.
-        routes: All of its routes.
-        is_unassigned: Whether no replicator has a partition or may still have it.
-        step: Hands out and takes back partitions.
-        deadline_s: For each of the two phases.
-
-    Raises:
-        MirrorError: The state could not be written, or the target can't be asked.
+    They want nothing any more afterwards. Partitions that did not meet by the deadline, which is that of each of the
+    two phases, are not marked, and other transforms can't take effect there before they have caught up. ``step`` hands
+    out and takes back partitions. Raises as a flow does.
     """
     family = [live, *routes]
     if not routes or not all(flow.discovered and not flow.state.fenced for flow in family):
@@ -116,20 +107,16 @@ async def align(
 
 
 def _partitions(flow: FlowController) -> list[FlowPartition]:
-    return [
-        FlowPartition(flow.name, topic, number)
-        for topic, records in flow.state.by_topic().items()
-        for number in records
-    ]
+    return [FlowPartition(flow.name, *partition) for partition in flow.state.records.partitions]
 
 
 def _positions(live: FlowController, routes: Sequence[FlowController]) -> list[Positions]:
     """Positions in partitions that are routed; a route without a record is where the flow's routing began."""
     own: dict[TopicPartition, int | None] = {}
     begun: dict[TopicPartition, int] = {}
-    for partition in (partition.source for partition in _partitions(live)):
-        record, pair = live.state.record(partition), live.state.latest_pair(partition)
-        if record is not None and pair is not None and record.routes_from is not None:
+    for partition, record in live.state.records.partitions.items():
+        pair = live.state.latest_pair(partition)
+        if pair is not None and record.routes_from is not None:
             own[partition], begun[partition] = pair.source_offset, record.routes_from
     family: list[Positions] = [own]
     for route in routes:

@@ -6,17 +6,20 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mirror_ray.config.difference import SettingsDifference, changed, rescaled
 from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.coordinator.saved_settings import fingerprint, kept_of, read_kept
 from mirror_ray.coordinator.scaling import ScalingController, refuse_number, with_bounds
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
+
+if TYPE_CHECKING:
+    from mirror_ray.coordinator.parts import CoordinatorParts
 
 
 def replicators_for(
@@ -51,11 +54,7 @@ def would_change(
 
 
 def refuse_unresolvable(settings: MirrorSettings) -> None:
-    """See that every secret can be resolved here, before anything is started by it.
-
-    Raises:
-        ConfigError: With a sentence for each that can't, naming its key and what it refers to.
-    """
+    """Raise ConfigError, with a sentence for each, where secrets can't be resolved here: nothing was started yet."""
     problems = []
     for key, secret in secrets_in(settings):
         try:
@@ -68,15 +67,9 @@ def refuse_unresolvable(settings: MirrorSettings) -> None:
 
 
 def refuse_others(name: str, agreed: str | None, found: SettingsDifference) -> None:
-    """See that what runs is what a caller has agreed to change.
+    """Raise NotReadyError where what runs is not what a caller has agreed to change, and not what it wants, either.
 
-    Args:
-        name: The system's.
-        agreed: ``SettingsDifference.onto`` of what the caller was shown; None: whatever runs.
-        found: What would be touched now.
-
-    Raises:
-        NotReadyError: It is not; and what the caller wants does not run already.
+    ``agreed``: ``SettingsDifference.onto`` of what the caller was shown, None: whatever runs; ``found``: the same now.
     """
     if agreed is None or agreed == found.onto or found.nothing:
         return
@@ -112,12 +105,7 @@ class AppliedSettings:
         await self._configure(kept.settings, kept.replicators)
 
     async def would_apply(self, settings: MirrorSettings, replicators: int | None) -> SettingsDifference:
-        """What ``apply`` would change.
-
-        Raises:
-            ConfigError: A flow that has begun would be turned to another cluster.
-            ClusterUnreachableError: Whether one would can't be found out.
-        """
+        """What ``apply`` would change. Raises as ``BegunFlows.check``."""
         before = self._parts.settings
         await self._parts.begun.check(before, settings)
         return would_change(before, settings, self._parts.scaling, replicators)
@@ -134,11 +122,7 @@ class AppliedSettings:
             return await self._bring_to(settings, replicators)
 
     async def change(self, flow: str | None, changes: Mapping[str, str | None], *, dry_run: bool) -> SettingsDifference:
-        """Change keys of a flow, or of the system where ``flow`` is None, until the next ``apply``.
-
-        Raises:
-            ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
-        """
+        """Change keys of a flow, or of the system, as ``CoordinatorCommands.set``."""
         async with self.lock:
             before = self._parts.running_settings()
             after = with_changes(before, flow, changes)
@@ -207,8 +191,7 @@ class AppliedSettings:
 
         await parts.running.change(settings, configure_replicators)
         if parts.settings != settings:
-            parts.heartbeat.configure(settings)
-            parts.groups.configure(settings)
-            await parts.gateway.configure(settings)
+            for helper in (parts.heartbeat, parts.groups, parts.gateway):
+                await helper.configure(settings)
         parts.settings = settings
         self._wake()

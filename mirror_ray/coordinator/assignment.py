@@ -52,11 +52,8 @@ class PartitionAssigner:
         The pool is given to ``step``, for it needs this as its listener.
         """
         self.owners: dict[FlowPartition, Owner] = {}
-        self._flows = flows
-        self._observed = observed
-        self._timing = timing
-        self._emit = emit
-        self._wake = wake
+        self._flows, self._observed = flows, observed
+        self._timing, self._emit, self._wake = timing, emit, wake
         #: Partitions that are being assigned or taken back.
         self._busy: set[FlowPartition] = set()
         #: Reports of adopted replicators, by partition, until the flows have read their state.
@@ -74,8 +71,8 @@ class PartitionAssigner:
                 self._adopted[partition_report.partition] = (replicator, partition_report)
         if full:
             held = {partition_report.partition for partition_report in report.partitions}
-            for partition, owner in list(self.owners.items()):
-                if owner.replicator == replicator and partition not in held | self._busy:
+            for partition in self._held(replicator):
+                if partition not in held | self._busy:
                     self._disown(partition, released=True)
             self._wake()
         for partition, epoch in report.given_up:
@@ -88,7 +85,7 @@ class PartitionAssigner:
 
     def on_exit(self, replicator: str, *, seen: bool) -> None:
         """Release everything it had, at once or when its lease has run out; the next step assigns it to others."""
-        for partition in [partition for partition, owner in self.owners.items() if owner.replicator == replicator]:
+        for partition in self._held(replicator):
             self._disown(partition, released=seen)
         self._adopted = {partition: item for partition, item in self._adopted.items() if item[0] != replicator}
         self._wake()
@@ -98,11 +95,7 @@ class PartitionAssigner:
         if not pool.candidates():
             return
         for replicator in pool.overdue():
-            held = [
-                partition
-                for partition, owner in self.owners.items()
-                if owner.replicator == replicator and partition not in self._busy
-            ]
+            held = [partition for partition in self._held(replicator) if partition not in self._busy]
             for partition in held:
                 self._disown(partition, released=False)
             if held:
@@ -160,13 +153,11 @@ class PartitionAssigner:
             started = self._start_all(pool, goal, wanted)
             self._settled = None if started or self._busy else inputs
         for replicator in pool.draining():
-            if not self._holds(replicator):
+            if not self._held(replicator) and all(holder != replicator for holder, _ in self._adopted.values()):
                 pool.retire(replicator)
 
-    def _holds(self, replicator: str) -> bool:
-        return any(owner.replicator == replicator for owner in self.owners.values()) or any(
-            holder == replicator for holder, _ in self._adopted.values()
-        )
+    def _held(self, replicator: str) -> list[FlowPartition]:
+        return [partition for partition, owner in self.owners.items() if owner.replicator == replicator]
 
     def _adopt(self, pool: ReplicatorPool) -> None:
         """Decide about what adopted replicators hold, as soon as the flows have read their state."""
@@ -218,10 +209,9 @@ class PartitionAssigner:
         """Take back partitions that somebody may hold, and nobody is known to; whether there are any."""
         found = False
         for name, flow in self._flows.items():
-            unknown = [FlowPartition(name, partition.topic, partition.partition) for partition in flow.leased]
-            unknown = [
-                partition for partition in unknown if partition not in self.owners and partition not in self._busy
-            ]
+            known = self.owners.keys() | self._busy
+            leased = (FlowPartition(name, *partition) for partition in flow.leased)
+            unknown = [partition for partition in leased if partition not in known]
             if unknown:
                 found = True
                 self._start(unknown, partial(self._wait_out, flow, unknown))
@@ -270,9 +260,8 @@ class PartitionAssigner:
             for assignment in assignments:
                 self.owners[assignment.partition] = Owner(replicator, assignment.epoch)
             pool.hand_over(replicator, assignments)
-            self._emit(
-                "info", replicator, f"{name}: assigned {_listed(assignment.partition for assignment in assignments)}"
-            )
+            listed = _listed(assignment.partition for assignment in assignments)
+            self._emit("info", replicator, f"{name}: assigned {listed}")
 
     async def _move(
         self,
@@ -315,11 +304,7 @@ class PartitionAssigner:
             flow.state.release(source)
 
     async def give_up(self, pool: ReplicatorPool, flow: FlowName) -> bool:
-        """Release all of a flow's partitions and take the last pairs; a replicator that does not answer keeps its own.
-
-        Returns:
-            Whether every replicator released what it had.
-        """
+        """Release all of a flow's partitions and take the last pairs; whether every replicator has done so."""
         while any(partition.flow == flow for partition in self._busy):  # noqa: ASYNC110 - the tasks end by themselves
             await asyncio.sleep(0.01)
         held: dict[str, list[FlowPartition]] = {}

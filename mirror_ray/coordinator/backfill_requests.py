@@ -20,11 +20,7 @@ async def backfill_of(
 ) -> tuple[str, BackfillRecord]:
     """The id and record of the backfill that is asked for: the same one again, or a new one; nothing is persisted.
 
-    Args:
-        request: What is asked for.
-        live: The flow beside which it copies.
-        flows: Every flow that runs, backfills too.
-        now_ms: Milliseconds since the epoch.
+    ``live``: the flow beside which it copies; ``flows``: every flow that runs, backfills too.
 
     Raises:
         ConfigError: It would double or disorder records, or its range is not there.
@@ -131,7 +127,7 @@ def _live_starts(live: FlowController, request: BackfillRequest, side: TopicSide
     for number in range(side.partitions):
         partition = TopicPartition(request.topic, number)
         record = live.state.record(partition)
-        skipped = sum(each == partition for each, _ in live.state.records.skipped_ranges)
+        skipped = sum(known == partition for known, _ in live.state.records.skipped_ranges)
         starts[number] = backfill.live_start(request.topic, number, record.origin if record else None, skipped)
     return starts
 

@@ -44,16 +44,10 @@ class Backfills:
         emit: Emit,
         wall_ms: Callable[[], int],
     ) -> None:
-        """Prepare; nothing is begun.
+        """``flows``: every flow that runs, backfills too, read anew in each step.
 
-        Args:
-            flows: Every flow that runs, backfills too; read in each step.
-            begin: Starts the flow of a backfill.
-            end: Stops it; whether all of it was drained.
-            partitions: Status of a flow's partitions.
-            rates: A flow's (records/s, bytes/s).
-            emit: Writes an event.
-            wall_ms: Milliseconds since the epoch.
+        ``begin`` and ``end`` start and stop the flow of a backfill, ``end`` returns whether all of it was drained;
+        ``partitions``: status of a flow's partitions; ``rates``: a flow's (records/s, bytes/s).
         """
         self._flows = flows
         self._begin, self._end = begin, end
@@ -122,9 +116,7 @@ class Backfills:
     async def ask(self, live: FlowController, request: BackfillRequest, *, dry_run: bool) -> BackfillStatus:
         """Begin a backfill, or go on with the one that the same words asked for; ``dry_run`` changes nothing.
 
-        Raises:
-            ConfigError: It would double or disorder records, or its range is not there.
-            MirrorError: The flow is starting, or a cluster does not answer.
+        Raises as ``backfill_of``.
         """
         async with self._asking:
             identity, record = await backfill_of(request, live, self._flows, self._wall_ms())
@@ -145,7 +137,7 @@ class Backfills:
             if not name.backfill and flow in (None, name)
             for identity, record in live.state.records.backfills.items()
         ]
-        return tuple(sorted(found, key=lambda each: each.started_ms))
+        return tuple(sorted(found, key=lambda status: status.started_ms))
 
     async def cancel(self, live: FlowController, topic: str, into: str | None) -> BackfillStatus:
         """Stop a backfill. What it has copied stays; the same one goes on there when it is asked for again.
@@ -165,20 +157,14 @@ class Backfills:
     def _status(self, live: FlowController, identity: str, record: BackfillRecord) -> BackfillStatus:
         name = backfill_name(live, identity)
         controller = self._flows.get(name)
-        state: BackfillState = "done" if record.phase == "done" else "cancelled"
-        reason: str | None = None
-        if record.phase == "running":
-            state, reason = self._state(controller, record)
-        return backfill_status(
-            str(name),
-            record,
-            state=state,
-            reason=reason,
-            positions=dict(_positions(controller, record)) if controller is not None else None,
-            rates=self._rates(name) if controller is not None else (0.0, 0.0),
-        )
+        state, reason = self._state(controller, record)
+        positions = dict(_positions(controller, record)) if controller is not None else None
+        rates = self._rates(name) if controller is not None else (0.0, 0.0)
+        return backfill_status(str(name), record, state=state, reason=reason, positions=positions, rates=rates)
 
     def _state(self, controller: FlowController | None, record: BackfillRecord) -> tuple[BackfillState, str | None]:
+        if record.phase != "running":
+            return record.phase, None
         if controller is None or not controller.discovered:
             return "starting", controller.problem if controller is not None else None
         chosen = {copied.partition for copied in record.ranges if not copied.empty}
@@ -208,12 +194,10 @@ def _is_over(controller: FlowController, record: BackfillRecord) -> bool:
 
 
 def _positions(controller: FlowController, record: BackfillRecord) -> tuple[tuple[int, int], ...]:
-    pairs = {
-        copied.partition: controller.state.latest_pair(_source(record, copied.partition)) for copied in record.ranges
-    }
-    return tuple((number, pair.source_offset) for number, pair in pairs.items() if pair is not None)
+    numbers = [copied.partition for copied in record.ranges]
+    pairs = ((number, controller.state.latest_pair(_source(record, number))) for number in numbers)
+    return tuple((number, pair.source_offset) for number, pair in pairs if pair is not None)
 
 
 def _target_id(controller: FlowController) -> str:
-    records = [record for of_topic in controller.state.by_topic().values() for record in of_topic.values()]
-    return records[0].target_topic_id if records else ""
+    return next((record.target_topic_id for record in controller.state.records.partitions.values()), "")

@@ -108,12 +108,7 @@ class BegunFlows:
 
 
 async def stay_between(flow: FlowName, begun: ClusterIds | None, port: FlowClusters) -> None:
-    """Check the clusters' ids before a flow's state is opened: on another target the flow would begin anew.
-
-    Raises:
-        ConfigError: They are not those of ``begun``, the clusters that the flow has begun with.
-        MirrorError: A cluster can't be reached.
-    """
+    """Raise ConfigError where the flow has ``begun`` with other clusters, before its state is opened there anew."""
     if begun is None:
         return
     source, target = await port.observe()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mirror_ray.config.difference import SettingsDifference
-from mirror_ray.coordinator.applied_settings import AppliedSettings
 from mirror_ray.coordinator.audited_commands import scope
 from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.coordinator.running_flows import resolve_all
@@ -22,15 +21,14 @@ class CoordinatorCommands:
     """
 
     parts: CoordinatorParts
-    _applied: AppliedSettings
 
     async def scale(self, replicators: int) -> None:
         """Set the number of replicators. Few partitions move, the others never stop."""
-        await self._applied.scale(replicators)
+        await self.parts.applied.scale(replicators)
 
     async def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
         """Let the number of replicators follow load and lag again, within other bounds where some are given."""
-        await self._applied.scale_by_load(minimum, maximum)
+        await self.parts.applied.scale_by_load(minimum, maximum)
 
     async def set(
         self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool = False
@@ -42,7 +40,7 @@ class CoordinatorCommands:
         Raises:
             ConfigError: With a sentence for each key that can't be changed so, and nothing has been changed.
         """
-        return await self._applied.change(flow, changes, dry_run=dry_run)
+        return await self.parts.applied.change(flow, changes, dry_run=dry_run)
 
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
@@ -70,4 +68,4 @@ class CoordinatorCommands:
 
     async def settle_groups(self, deadline_s: float = 20.0) -> bool:
         """Sync consumer groups at once, as far as the copy has come; whether that was done by the deadline."""
-        return await self.parts.groups.settle(deadline_s)
+        return await self.parts.groups.actors.settle(deadline_s)

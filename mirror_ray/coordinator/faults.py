@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator import fault_rules
 from mirror_ray.coordinator.fault_rules import FaultContext
-from mirror_ray.coordinator.flow_state import FlowState
-from mirror_ray.coordinator.ports import ClusterTopics, Emit, FlowClusters
+from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.fault import FAULT_KINDS, TOPIC_KINDS, FaultKind, FaultPolicy, PartitionFault
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution
@@ -28,11 +28,7 @@ async def fault_contexts(
     target: ClusterTopics,
     selected: Mapping[str, str],
 ) -> dict[TopicPartition, FaultContext]:
-    """Topic ids and log bounds of both sides; a partition that can't be asked now is left out.
-
-    Raises:
-        MirrorError: A cluster can't be reached.
-    """
+    """Topic ids and log bounds of both sides; a partition that can't be asked now is left out."""
     remote = {
         partition: TopicPartition(selected[partition.topic], partition.partition)
         for partition in partitions
@@ -61,25 +57,14 @@ class FaultResolver:
 
     Guarantees: a decision is persisted before anything is done by it, is carried out when nobody has the partition, and
     its skipped range is persisted together with the new pair; a coordinator that dies in between goes on with it.
+
+    What is asynchronous raises a MirrorError where a cluster can't be reached, or the state could not be written.
     """
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        port: FlowClusters,
-        state: FlowState,
-        *,
-        emit: Emit,
-        is_unassigned: Callable[[FlowPartition], bool],
-        wall_ms: Callable[[], int],
-    ) -> None:
-        """``is_unassigned``: whether no replicator has the partition or may still have it."""
+    def __init__(self, settings: FlowSettings, flow: FlowContext) -> None:
         self._settings = settings
-        self._port = port
-        self._state = state
-        self._emit = emit
-        self._is_unassigned = is_unassigned
-        self._wall_ms = wall_ms
+        self._flow = flow
+        self._state = flow.state
         #: The last reports of partitions with a fault.
         self._reported: dict[TopicPartition, PartitionReport] = {}
         #: Faults of whole topics, as discovery saw them last.
@@ -100,7 +85,7 @@ class FaultResolver:
     @property
     def ready(self) -> bool:
         """Whether a decision could be carried out now."""
-        return any(self._is_unassigned(self._name(partition)) for partition in self._state.records.resolutions)
+        return any(map(self._flow.is_unassigned, self._state.records.resolutions))
 
     def fault_of(self, partition: TopicPartition) -> PartitionFault | None:
         """The partition's fault, where there is one."""
@@ -132,10 +117,13 @@ class FaultResolver:
         if resolution is not None:
             failing = self._failing.get(partition)
             return f"{text}; {resolution.policy} is under way" + (f", but {failing}; tried again" if failing else "")
-        declined = self._declined.get(partition)
-        if declined is not None and declined[0] == fault:
-            text = f"{text}; {declined[1]}"
+        if (declined := self._declined_of(partition, fault)) is not None:
+            text = f"{text}; {declined}"
         return f"{text}. {self._advice(partition, fault)}"
+
+    def _declined_of(self, partition: TopicPartition, fault: PartitionFault) -> str | None:
+        known, reason = self._declined.get(partition, (None, None))
+        return reason if known == fault else None
 
     def _advice(self, partition: TopicPartition, fault: PartitionFault) -> str:
         scope = partition.topic if fault.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
@@ -164,8 +152,7 @@ class FaultResolver:
             return "stop"
         if fault_rules.recount_failed(record, fault):
             return "resync"
-        declined = self._declined.get(partition)
-        if declined is not None and declined[0] == fault:
+        if self._declined_of(partition, fault) is not None:
             return "stop"
         policy = self._settings.trouble.policy_for(fault.kind)
         return "stop" if fault_rules.refused_policy(fault.kind, policy, shared=record.shared) else policy
@@ -181,11 +168,7 @@ class FaultResolver:
                     self._topics[TopicPartition(topic, number)] = fault
 
     async def decide(self) -> None:
-        """Persist what the flow's policy decides about all faults that are open.
-
-        Raises:
-            MirrorError: The state could not be written.
-        """
+        """Persist what the flow's policy decides about all faults that are open."""
         decided: dict[TopicPartition, FaultPolicy] = {}
         for partition in (*self._topics, *self._reported):
             fault = self.fault_of(partition)
@@ -226,7 +209,6 @@ class FaultResolver:
 
         Raises:
             ConfigError: There is no fault, or it can't be resolved so.
-            MirrorError: The state could not be written.
         """
         chosen = self.open_faults(topic, number, kinds)
         what = topic if number is None else f"{topic}:{number}"
@@ -248,7 +230,7 @@ class FaultResolver:
     async def _persist(self, decided: Mapping[TopicPartition, FaultPolicy], why: str, operator: str = "") -> None:
         if not decided:
             return
-        now_ms = self._wall_ms()
+        now_ms = self._flow.wall_ms()
         resolutions: dict[TopicPartition, FaultResolution] = {}
         pairs: dict[TopicPartition, OffsetPair] = {}
         for partition, policy in decided.items():
@@ -263,20 +245,14 @@ class FaultResolver:
             self._reported.pop(partition, None)
             self._topics.pop(partition, None)
             fault = resolution.trouble
-            self._emit("warning", str(self._name(partition)), f"{fault.kind}: {fault.text}; {resolution.policy} {why}")
+            self._flow.emit_of("warning", partition, f"{fault.kind}: {fault.text}; {resolution.policy} {why}")
 
     async def carry_out(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> bool:
-        """Carry out the decisions on partitions that nobody has; whether one of them has to be tried again.
-
-        Raises:
-            MirrorError: A cluster can't be reached, or the state could not be written.
-        """
-        ready = [
-            partition for partition in self._state.records.resolutions if self._is_unassigned(self._name(partition))
-        ]
+        """Carry out the decisions on partitions that nobody has; whether one of them has to be tried again."""
+        ready = list(filter(self._flow.is_unassigned, self._state.records.resolutions))
         if not ready:
             return False
-        contexts = await fault_contexts(self._port, ready, source, target, selected)
+        contexts = await fault_contexts(self._flow.port, ready, source, target, selected)
         void: list[TopicPartition] = []
         for partition in ready:
             if partition not in contexts:
@@ -297,7 +273,7 @@ class FaultResolver:
 
     def _fail(self, partition: TopicPartition, text: str) -> None:
         if self._failing.get(partition) != text:
-            self._emit("error", str(self._name(partition)), f"can't be repaired yet: {text}")
+            self._flow.emit_of("error", partition, f"can't be repaired yet: {text}")
         self._failing[partition] = text
 
     async def _carry_out_one(self, partition: TopicPartition, context: FaultContext) -> bool:
@@ -307,16 +283,17 @@ class FaultResolver:
         if record is None or latest is None:
             return False
         if not fault_rules.still_holds(resolution, record.pair, latest):
-            self._emit("warning", str(self._name(partition)), f"{resolution.policy} is void: it was copied on since")
+            self._flow.emit_of("warning", partition, f"{resolution.policy} is void: it was copied on since")
             return False
         found = fault_rules.find_action(resolution, record.at(latest), context)
         if isinstance(found, str):
-            self._declined[partition] = (resolution.trouble, f"{resolution.policy} can't be followed: {found}")
-            self._emit("error", str(self._name(partition)), f"{resolution.policy} can't be followed: {found}")
+            declined = f"{resolution.policy} can't be followed: {found}"
+            self._declined[partition] = (resolution.trouble, declined)
+            self._flow.emit_of("error", partition, declined)
             return False
         remote = TopicPartition(record.target_topic, partition.partition)
         if found.empty_to is not None:
-            await self._port.delete_records({remote: found.empty_to}, resolution.by or None)
+            await self._flow.port.delete_records({remote: found.empty_to}, resolution.by or None)
         done = await self._with_producer(found.record) if found.new_producer else found.record
         await self._state.finish_resolution(partition, done, found.gap)
         for known in (self._reported, self._failing, self._declined):
@@ -326,18 +303,15 @@ class FaultResolver:
         why = f"{resolution.trouble.kind} by {resolution.policy}"
         why += f", as told{_by(resolution.by)}" if resolution.by else ""
         text = f"goes on at {at} after {why}; recorded, see `mirror-ray gaps`"
-        self._emit("warning", str(self._name(partition)), text)
+        self._flow.emit_of("warning", partition, text)
         return True
 
     async def _with_producer(self, record: PartitionRecord) -> PartitionRecord:
         flow = self._state.records.flow
         if flow is None or flow.producer_id < 0 or record.producer_id == -1:
             return record
-        producer_id, epoch = await self._port.new_producer()
+        producer_id, epoch = await self._flow.port.new_producer()
         return replace(record, producer_id=producer_id, producer_epoch=epoch)
-
-    def _name(self, partition: TopicPartition) -> FlowPartition:
-        return FlowPartition(self._settings.name, partition.topic, partition.partition)
 
 
 def _by(operator: str) -> str:

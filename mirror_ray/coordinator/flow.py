@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.assignment_rules import PartitionWeight
-from mirror_ray.coordinator.begun_flows import ClusterIds
 from mirror_ray.coordinator.discovery import FlowDiscovery
-from mirror_ray.coordinator.flow_state import FlowState
-from mirror_ray.coordinator.flow_topics import TopicView
-from mirror_ray.coordinator.ports import Emit, FlowClusters, TargetLimits
-from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
-from mirror_ray.coordinator.timing import CoordinatorTiming
+from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.coordinator.ports import TargetLimits
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
 from mirror_ray.model.fault import FAULT_KINDS, FaultKind, FaultPolicy
@@ -22,102 +18,31 @@ from mirror_ray.state.records import Pause
 from mirror_ray.state.schema import PAUSE
 
 
-class FlowController:
+class FlowController(FlowDiscovery):
     """Desired state of one flow. It never waits for another flow.
 
-    Guarantee: a partition whose remote log is not accounted for is never granted.
+    Guarantee: a partition whose remote log is not accounted for is never granted. What is asynchronous raises a
+    MirrorError where a cluster can't be reached, or the state has not been read or could not be written.
     """
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        port: FlowClusters,
-        *,
-        timing: CoordinatorTiming,
-        lease_ms: int,
-        emit: Emit,
-        writers: RemoteTopicWriters,
-        changed: Callable[[], None],
-        is_unassigned: Callable[[FlowPartition], bool],
-        wall_ms: Callable[[], int],
-        live_state: FlowState | None = None,
-        begun: ClusterIds | None = None,
-    ) -> None:
-        """Prepare; nothing is sent.
-
-        ``live_state``: of a route, the state of its flow, by whose pauses it stops, too. ``changed`` is called when
-        ``wanted`` may have changed. The others are as in ``FlowDiscovery``.
-        """
-        self.name = settings.name
-        #: Kafka as the flow sees it; open once ``discovered``.
-        self.port = port
-        self.state = FlowState(port, lease_ms)
+    def __init__(self, settings: FlowSettings, flow: FlowContext) -> None:
+        """Prepare; nothing is sent."""
+        super().__init__(settings, flow)
         #: Every partition that should be copying did so at one moment since the flow began.
         self.settled = False
         #: The flow is being ended: it wants nothing any more.
         self.retiring = False
         #: Why nothing is copied for the time being, though nobody has paused it: a window is closed.
         self.closed: str | None = None
-        #: Grows whenever ``wanted`` may have changed.
-        self.version = 0
-        self._discovery = FlowDiscovery(
-            settings,
-            port,
-            self.state,
-            timing=timing,
-            emit=emit,
-            writers=writers,
-            is_unassigned=is_unassigned,
-            wall_ms=wall_ms,
-            live_state=live_state,
-            begun=begun,
-            changed=self._mark_changed,
-            lift_ends=self._lift_ends,
-        )
-        self.faults, self.transforms = self._discovery.faults, self._discovery.transforms
-        self.run, self.discover, self.configure = (
-            self._discovery.run,
-            self._discovery.discover,
-            self._discovery.configure,
-        )
-        self._states = [state for state in (self.state, live_state) if state is not None]
-        self._is_unassigned = is_unassigned
-        #: Partitions that are still to be copied, each up to its end, before the flow is ended; None: it goes on.
-        self._stopping: Collection[TopicPartition] | None = None
+        #: Its own, and of a route that of its flow: it stops by the pauses of both.
+        self._states = [state for state in (flow.state, flow.live_state) if state is not None]
         #: Partitions that were released with every request answered.
         self._settled: set[TopicPartition] = set()
-        self._timing = timing
-        self._changed = changed
-
-    @property
-    def settings(self) -> FlowSettings:
-        """The settings that the last round of discovery went by."""
-        return self._discovery.settings
-
-    @property
-    def topics(self) -> Mapping[str, TopicView]:
-        """The flow's topics, by source name, as the last discovery left them."""
-        return self._discovery.topics
-
-    @property
-    def discovered(self) -> bool:
-        """Whether both clusters have answered once, so that every topic has a view."""
-        return self._discovery.discovered
-
-    @property
-    def reachable(self) -> bool:
-        """Whether a broker of each cluster answers."""
-        return self._discovery.reachable
-
-    @property
-    def problem(self) -> str | None:
-        """Why the flow as a whole can't be looked after at the moment."""
-        return self._discovery.problem
 
     @property
     def down(self) -> str | None:
         """Why the flow as a whole does not go on; None: it does."""
-        return self._discovery.refused or self._discovery.problem or None
+        return self.refused or self.problem or None
 
     def problems(self) -> tuple[str, ...]:
         """What does not run, one sentence each."""
@@ -125,7 +50,7 @@ class FlowController:
         return tuple(own + [f"{topic}: {view.refused}" for topic, view in self.topics.items() if view.refused])
 
     def _is_active(self) -> bool:
-        return self.discovered and not self.retiring and self._discovery.refused is None
+        return self.discovered and not self.retiring and self.refused is None
 
     def wanted(self) -> dict[FlowPartition, PartitionWeight]:
         """Every partition that should be copying now, with its source leader."""
@@ -148,7 +73,7 @@ class FlowController:
         if self._stopping is not None and partition not in self._stopping:
             return False
         return self.state.record(partition) is not None and not (
-            self.is_paused(partition) or self._discovery.is_changing(partition) or self.state.finished(partition)
+            self.is_paused(partition) or self.is_changing(partition) or self.state.finished(partition)
         )
 
     def is_paused(self, partition: TopicPartition) -> bool:
@@ -168,11 +93,7 @@ class FlowController:
         return self._stopping or ()
 
     async def stop_at(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Want nothing any more but these partitions, up to these source offsets; nobody may have them.
-
-        Raises:
-            MirrorError: The state could not be written.
-        """
+        """Want nothing any more but these partitions, up to these source offsets; nobody may have them."""
         self._stopping = ()
         self._mark_changed()
         if ends:
@@ -184,9 +105,6 @@ class FlowController:
         """Those of ``partitions`` on whose target nothing lies behind the last pair, and those without a record.
 
         Nobody may have any of them.
-
-        Raises:
-            MirrorError: The target can't be asked.
         """
         records = {
             partition: record for partition in partitions if (record := self.state.record(partition)) is not None
@@ -206,27 +124,14 @@ class FlowController:
         }
         return at_end | (records.keys() - remotes.keys()) & self._settled | (set(partitions) - records.keys())
 
-    async def _lift_ends(self) -> None:
-        """Lift the ends that an earlier coordinator had set for partitions that were to wait for others."""
-        if self._may_lift_ends():
-            await self.state.set_ends({})
-
-    def _may_lift_ends(self) -> bool:
-        ended = self.state.with_ends() if self.settings.backfill is None and self._stopping is None else ()
-        return bool(ended) and all(self._is_unassigned(FlowPartition(self.name, *partition)) for partition in ended)
-
     # Assignments and reports.
 
     async def grant(self, partitions: Collection[FlowPartition]) -> list[Assignment]:
-        """Assignments to hand out, persisted with new epochs; partitions that may not be copied are left out.
-
-        Raises:
-            MirrorError: The state could not be written; nothing may be handed out.
-        """
+        """Assignments to hand out, persisted with new epochs; partitions that may not be copied are left out."""
         limits: dict[FlowPartition, TargetLimits] = {}
         for partition in partitions:
             view = self.topics.get(partition.topic)
-            allowed = view is not None and view.refused is None and not self._discovery.is_changing(partition.source)
+            allowed = view is not None and view.refused is None and not self.is_changing(partition.source)
             if allowed and view is not None and view.limits is not None:
                 limits[partition] = view.limits
         waited_for = any(self.state.is_aligned(partition.source) for partition in limits)
@@ -237,7 +142,7 @@ class FlowController:
                 self._mark_changed()
             return granted
         except StateFencedError as error:
-            self._discovery.fail(error)
+            self.fail(error)
             raise
 
     def on_report(self, report: PartitionReport) -> None:
@@ -248,22 +153,16 @@ class FlowController:
         if self.state.finished(partition):
             self._mark_changed()
         if self.faults.on_report(report):
-            self._discovery.request()
+            self.request()
 
     async def keep_flushing(self) -> None:
         """Persist the pairs that moved, about every second, until another coordinator takes the flow over."""
         while not self.state.fenced:
-            await asyncio.sleep(self._timing.flush_s)
+            await asyncio.sleep(self._flow.timing.flush_s)
             try:
                 await self.state.flush()
             except Exception as error:  # noqa: BLE001 - the pairs are kept, and persisted by a later flush
-                self._discovery.fail(error)
-
-    def recheck(self) -> None:
-        """Begin a round of discovery where something that waited for partitions to be taken back can be done now."""
-        if self.discovered and self._may_lift_ends():
-            self._discovery.request()
-        self._discovery.recheck()
+                self.fail(error)
 
     # Commands.
 
@@ -272,7 +171,6 @@ class FlowController:
 
         Raises:
             ConfigError: The flow has nothing that it could stop.
-            MirrorError: The state has not been read yet, or could not be written.
         """
         counts = {topic: view.source.partitions for topic, view in self.topics.items()} if self.discovered else None
         if (reason := pause.unknown_scope(counts)) is not None:
@@ -280,15 +178,11 @@ class FlowController:
         await self._set_pause(pause, on=True)
 
     async def resume(self, pause: Pause) -> None:
-        """Lift the pause of the same scope.
-
-        Raises:
-            MirrorError: The state has not been read yet, or could not be written.
-        """
+        """Lift the pause of the same scope."""
         await self._set_pause(pause, on=False)
 
     async def _set_pause(self, pause: Pause, *, on: bool) -> None:
-        if not self._discovery.opened:
+        if not self.opened:
             raise MirrorError(f"flow {self.name} is still starting: {self.problem or 'its state is being read'}")
         await self.state.write([(PAUSE, pause, True if on else None)])
         self._mark_changed()
@@ -306,10 +200,9 @@ class FlowController:
 
         Raises:
             ConfigError: There is no fault, or it can't be resolved so.
-            MirrorError: The state could not be written.
         """
         resolved = await self.faults.resolve(topic, partition, policy, kinds, operator=operator)
-        self._discovery.request()
+        self.request()
         self._mark_changed()
         return resolved
 
@@ -322,7 +215,3 @@ class FlowController:
         """Want nothing any more; reports are still taken."""
         self.retiring = True
         self._mark_changed()
-
-    def _mark_changed(self) -> None:
-        self.version += 1
-        self._changed()

@@ -31,6 +31,8 @@ from mirror_ray.topics.remote_topics import RemoteTopicPlan, TopicFacts, merge_p
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+#: A topic's configs, or why they can't be read.
+_Configs = Mapping[str, ConfigValue] | MirrorError
 
 _CODECS: Mapping[str, Codec] = {codec: codec for codec in get_args(Codec)}
 #: State, source admin and target admin may be asked at the same time.
@@ -55,9 +57,7 @@ class KafkaFlowClusters:
     def __init__(self, settings: MirrorSettings, flow: FlowSettings, audit_logs: AuditLogs) -> None:
         """Prepare; nothing is sent before ``open``. ``audit_logs`` keep what is changed.
 
-        Raises:
-            ConfigError: Security settings can't be used.
-            ValueError: A pattern or the policy can't be used; ``validate`` tells it earlier.
+        Raises ConfigError or ValueError where the settings can't be used; ``validate`` says so earlier.
         """
         name = flow.name
         source, target = settings.clusters[name.source], settings.clusters[name.target]
@@ -125,33 +125,22 @@ class KafkaFlowClusters:
         new = [topic for topic, remote in wanted.items() if remote not in target.topics]
         configs = await self._in_thread(lambda: self._source_admin.try_describe_topic_configs(new)) if new else {}
         plans = merge_plans(
-            [self._plan(topic, remote, source, target, configs.get(topic)) for topic, remote in wanted.items()]
+            [
+                self._plan(source.topics[topic], remote, target.topics.get(remote), configs.get(topic))
+                for topic, remote in wanted.items()
+            ]
         )
         errors = await self._in_thread(lambda: self._carry_out(plans))
-        failed: dict[str, str] = {}
-        for plan in plans:
-            error = errors.get(plan.remote_topic)
-            if plan.blocked is not None:
-                failed[plan.source_topic] = plan.blocked
-            elif error is not None:
-                failed[plan.source_topic] = str(error)
+        reasons = {plan.source_topic: plan.blocked or errors.get(plan.remote_topic) for plan in plans}
+        failed = {topic: str(reason) for topic, reason in reasons.items() if reason is not None}
         return failed, _cluster(await self._target.refresh(list(wanted.values())))
 
     def _plan(
-        self,
-        topic: str,
-        remote: str,
-        source: ClusterTopics,
-        target: ClusterTopics,
-        configs: Mapping[str, ConfigValue] | MirrorError | None,
+        self, source: TopicSide, remote: str, there: TopicSide | None, configs: _Configs | None
     ) -> RemoteTopicPlan:
-        there = target.topics.get(remote)
+        known = None if isinstance(configs, MirrorError) else configs
         return plan_remote_topic(
-            TopicFacts(
-                name=topic,
-                partitions=source.topics[topic].partitions,
-                configs=None if isinstance(configs, MirrorError) else configs,
-            ),
+            TopicFacts(name=source.topic, partitions=source.partitions, configs=known),
             TopicFacts(name=remote, partitions=there.partitions) if there else None,
             remote,
             replication_factor=self._flow.topics.replication_factor,
@@ -250,7 +239,7 @@ def _cluster(metadata: ClusterMetadata) -> ClusterTopics:
     )
 
 
-def _limits(configs: Mapping[str, ConfigValue] | MirrorError) -> TargetLimits:
+def _limits(configs: _Configs) -> TargetLimits:
     values = {} if isinstance(configs, MirrorError) else {key: config.value for key, config in configs.items()}
     codec = values.get("compression.type")
     return TargetLimits(

@@ -189,12 +189,9 @@ class FlowState(StateCache):
         return replace(moved, settled=moved.settled or partition in self._at_rest)
 
     async def assign(self, limits: Mapping[FlowPartition, TargetLimits], codec: Codec | None) -> list[Assignment]:
-        """Raise the epochs, persist them, and return the assignments to hand out.
+        """Raise the epochs, persist them, and return the assignments to hand out; none where that failed.
 
         ``codec``: what the flow's config asks for; where it is silent the target topic's own decides.
-
-        Raises:
-            MirrorError: The state could not be written; nothing may be handed out.
         """
         flow = self.records.flow
         granted: dict[FlowPartition, PartitionRecord] = {}
@@ -243,8 +240,7 @@ class FlowState(StateCache):
     async def fence(self, partitions: Collection[TopicPartition]) -> int:
         """Persist a higher epoch for each partition, for whoever holds it to see; returns the longest of their leases.
 
-        Raises:
-            MirrorError: The state could not be written; the leases have not begun to run out.
+        Where that fails the leases have not begun to run out.
         """
         leases_ms = {partition: self.records.grants[partition].lease_ms for partition in partitions}
         await self._raise_epochs(leases_ms, ())
@@ -290,8 +286,7 @@ class FlowState(StateCache):
     async def flush(self) -> None:
         """Persist the pairs that moved, and what was released since the last flush, in one transaction.
 
-        Raises:
-            MirrorError: They could not be written; they are kept for the next flush, as when this one is cancelled.
+        Where that fails, or is cancelled, they are kept for the next flush.
         """
         pairs, self._pairs = self._pairs, {}
         released, self._released = self._released, set()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters, TargetLimits
-from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
+from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.coordinator.ports import ClusterTopics, TargetLimits
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.topics import discovery_rules
 from mirror_ray.topics.discovery_rules import TopicSide
@@ -62,11 +63,8 @@ class TargetTopicLimits:
     A partition whose limits have changed is taken back, so that it is assigned with the new ones.
     """
 
-    def __init__(self, flow: FlowName, port: FlowClusters, *, is_unassigned: Callable[[FlowPartition], bool]) -> None:
-        """``is_unassigned``: whether no replicator has the partition or may still have it."""
+    def __init__(self, flow: FlowContext) -> None:
         self._flow = flow
-        self._port = port
-        self._is_unassigned = is_unassigned
         self._known: dict[str, TargetLimits] = {}
         self._changed: set[TopicPartition] = set()
 
@@ -77,13 +75,9 @@ class TargetTopicLimits:
     @property
     def ready(self) -> bool:
         """Whether partitions that were taken back may be assigned again; from this call on they are."""
-        is_unassigned = {
-            partition
-            for partition in self._changed
-            if self._is_unassigned(FlowPartition(self._flow, partition.topic, partition.partition))
-        }
-        self._changed -= is_unassigned
-        return bool(is_unassigned)
+        unassigned = set(filter(self._flow.is_unassigned, self._changed))
+        self._changed -= unassigned
+        return bool(unassigned)
 
     async def refresh(
         self, remotes: Mapping[str, str], target: ClusterTopics, refused: Collection[TopicPartition]
@@ -100,11 +94,7 @@ class TargetTopicLimits:
             name for name in remotes.values() if name in target.topics and (name in doubted or name not in self._known)
         ]
         if asked:
-            before, self._known = self._known, self._known | dict(await self._port.limits(asked))
-            self._changed |= {
-                partition
-                for partition in refused
-                if partition.topic in remotes
-                and before.get(remotes[partition.topic]) != self._known.get(remotes[partition.topic])
-            }
+            before, self._known = self._known, self._known | dict(await self._flow.port.limits(asked))
+            raised = {topic for topic, name in remotes.items() if before.get(name) != self._known.get(name)}
+            self._changed |= {partition for partition in refused if partition.topic in raised}
         return self._known

@@ -36,11 +36,8 @@ class LimitController:
         emit: Emit,
     ) -> None:
         """``flows`` is read anew in each call; ``wall_ms``: milliseconds since the epoch."""
-        self._flows = flows
-        self._assigner = assigner
-        self._observed = observed
-        self._wall_ms = wall_ms
-        self._emit = emit
+        self._flows, self._assigner, self._observed = flows, assigner, observed
+        self._wall_ms, self._emit = wall_ms, emit
         self._limits: dict[FlowName, FlowLimits] = {}
         self._allowances: dict[tuple[str, FlowName], QuotaShare] = {}
         self._counted: dict[FlowPartition, int] = {}
@@ -104,10 +101,9 @@ class LimitController:
             if partition.flow.live in self._limits:
                 counted[partition] = self._observed.totals(partition)[1]
                 growth = max(0, counted[partition] - self._counted.get(partition, counted[partition]))
-                demand = (
-                    growth / elapsed_s * _HEADROOM + _backlog_bytes(self._observed.reports.get(partition)) / _SHARE_S
-                )
-                readers[partition.flow.live][owner.replicator, partition.flow, partition.topic] += demand
+                backlog = _backlog_bytes(self._observed.reports.get(partition))
+                reader = owner.replicator, partition.flow, partition.topic
+                readers[partition.flow.live][reader] += growth / elapsed_s * _HEADROOM + backlog / _SHARE_S
         self._counted = counted
         self._allowances = {}
         for name, demands in readers.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordinator.applied_settings import AppliedSettings
 from mirror_ray.coordinator.assignment import PartitionAssigner
 from mirror_ray.coordinator.backfills import Backfills
 from mirror_ray.coordinator.begun_flows import BegunFlows
@@ -36,23 +37,13 @@ class CoordinatorParts:
         wake: Callable[[], None],
         until_settled: Callable[[], Awaitable[None]],
         partitions: Callable[[Iterable[FlowController]], tuple[PartitionStatus, ...]],
-        begin_backfill: Callable[[FlowSettings], None],
-        end_backfill: Callable[[FlowName], Awaitable[bool]],
-        rescaled: Callable[[], Awaitable[None]],
         refused: Callable[[str], Awaitable[None]],
     ) -> None:
         """Build the parts; nothing is started.
 
-        Args:
-            name: The system's.
-            dependencies: Ports, clocks and timing.
-            wake: Asks for a step soon.
-            until_settled: Returns when everything copies, or after a while.
-            partitions: Status of every partition of the given flows.
-            begin_backfill: Begins the flow of a backfill.
-            end_backfill: Ends the flow of a backfill; whether all of it was drained.
-            rescaled: Called when another number of replicators is wanted.
-            refused: Keeps in the audit log that a client of the gateway was refused, and why.
+        ``wake`` asks for a step soon; ``until_settled`` returns when everything copies, or after a while;
+        ``partitions``: status of every partition of some flows; ``refused`` keeps in the audit log that a client of the
+        gateway was refused, and why.
         """
         self.name = name
         self.dependencies = dependencies
@@ -62,6 +53,7 @@ class CoordinatorParts:
         self.flows: dict[FlowName, FlowController] = {}
         self.events = EventLog(dependencies.wall_ms)
         self.emit = emit = self.events.emit
+        self.applied = AppliedSettings(self, wake)
         self.observed = ObservedState()
         self.throttled = ThrottleShare()
         self.begun = BegunFlows(dependencies.cluster_id)
@@ -109,12 +101,12 @@ class CoordinatorParts:
             timing=timing,
             clock=clock,
             emit=emit,
-            changed=rescaled,
+            changed=self.applied.rescaled,
         )
         self.backfills = Backfills(
             self.flows,
-            begin=begin_backfill,
-            end=end_backfill,
+            begin=self.applied.begin_backfill,
+            end=self.applied.end_backfill,
             partitions=lambda flow: partitions([flow]),
             rates=lambda flow: self.observed.rates(flow, clock()),
             emit=emit,

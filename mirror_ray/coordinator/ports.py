@@ -31,7 +31,6 @@ class Emit(Protocol):
 
     def __call__(self, level: str, subject: str, text: str) -> None:
         """``level`` is info, warning or error; ``subject`` the flow, topic, partition or replicator."""
-        ...
 
 
 class ReplicatorGoneError(MirrorError):
@@ -69,72 +68,58 @@ class FlowClusters(Protocol):
 
     async def open(self) -> Mapping[str, Document]:
         """Open both clusters and the state topic (fencing an older coordinator); return the state."""
-        ...
 
     async def observe(self) -> tuple[ClusterTopics, ClusterTopics]:
         """Both clusters with all their topics, fresh."""
-        ...
 
     def configure(self, flow: FlowSettings) -> None:
         """Select and create topics by these settings from now on; its clusters stay."""
-        ...
 
     def select(self, source: ClusterTopics) -> Mapping[str, str]:
         """The topics of the source that the flow copies, each with the name of its remote topic."""
-        ...
 
     async def ensure_remote(
         self, wanted: Mapping[str, str], source: ClusterTopics, target: ClusterTopics
     ) -> tuple[Mapping[str, str], ClusterTopics]:
         """Create or extend what is missing; returns why that failed, by source topic, and the target afterwards."""
-        ...
 
     async def limits(self, remote: Sequence[str]) -> Mapping[str, TargetLimits]:
         """Limits of remote topics that exist."""
-        ...
 
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetLogBounds]:
         """Start and end of target logs; partitions that can't be asked now are left out."""
-        ...
 
     async def source_offsets(
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
         """First or next offset of source partitions; partitions that can't be asked now are left out."""
-        ...
 
     async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Offsets of the first records that are as late as that; the next offset where there is none.
 
         Partitions that can't be asked now are left out.
         """
-        ...
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         """Delete the records of target partitions below these offsets; idempotent.
 
         ``operator``: who has decided it, for the audit log.
         """
-        ...
 
     async def new_producer(self) -> tuple[int, int]:
         """A producer id and epoch from the target."""
-        ...
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over.
 
         Returns an offset from which on all of it can be read in the state topic; -1 for its start.
         """
-        ...
 
     async def forget(self, backfill: str) -> None:
         """Delete the state topic of a backfill that is done, by its id."""
-        ...
 
     async def close(self) -> None:
         """Close every connection."""
-        ...
 
 
 class ReplicatorPort(Protocol):
@@ -142,11 +127,9 @@ class ReplicatorPort(Protocol):
 
     async def health(self) -> ReplicatorHealth:
         """Answers once the process is up and ready for assignments."""
-        ...
 
     async def configure(self, settings: MirrorSettings, fingerprint: str) -> None:
         """Work by these settings from now on; flows that they don't change never stop."""
-        ...
 
     async def exchange(
         self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_heard: int
@@ -155,23 +138,18 @@ class ReplicatorPort(Protocol):
 
         ``events_heard``: how many of the process's events are known here; the report leaves them out.
         """
-        ...
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
         """Drain and release partitions; those that it does not hold are left out of the answer."""
-        ...
 
     async def stop(self, deadline_s: float) -> None:
         """Drain everything and close every connection; waits for as long as that takes."""
-        ...
 
     async def kill(self) -> None:
         """End the process without asking it."""
-        ...
 
     async def seen_dead(self) -> bool:
         """Kill the process where it still lives; whether it was seen dead. May take half a minute."""
-        ...
 
 
 class SpawnPort(Protocol):
@@ -179,11 +157,9 @@ class SpawnPort(Protocol):
 
     async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
         """Create (or find) replicator ``number``; it may not be up yet."""
-        ...
 
     async def living(self) -> Mapping[int, ReplicatorPort]:
         """Replicators of this system that exist already, by number."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +177,9 @@ class NodesPort(Protocol):
 
     async def probe(self, cpus: float) -> Nodes:
         """The nodes; room is counted in replicators that take so many CPUs."""
-        ...
 
     async def request_room(self, replicators: int, cpus: float) -> None:
         """Have the autoscaler make room for so many more; 0 withdraws the request."""
-        ...
 
 
 class AnyNode:
@@ -224,11 +198,9 @@ class HeartbeatPort(Protocol):
 
     async def ages_s(self) -> Mapping[str, float | None]:
         """Seconds since the last acknowledged heartbeat, by flow; None before the first."""
-        ...
 
     async def stop(self) -> None:
         """Stop emitting and end the process."""
-        ...
 
 
 class GatewayPort(Protocol):
@@ -236,15 +208,12 @@ class GatewayPort(Protocol):
 
     async def address(self) -> str:
         """Where it serves; starts it where it is not up. Raises a MirrorError: it has ended, or can't listen there."""
-        ...
 
     def notices(self) -> Sequence[Notice]:
         """Its notices since the last call of ``address``, each once."""
-        ...
 
     async def stop(self) -> None:
         """End the process."""
-        ...
 
 
 class CheckpointPort(Protocol):
@@ -252,23 +221,18 @@ class CheckpointPort(Protocol):
 
     async def report(self) -> CheckpointReport:
         """What happened since the last report."""
-        ...
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         """Every group, of one flow or of all."""
-        ...
 
     async def settle(self, deadline_s: float) -> bool:
         """Sync at once what can be; whether that was done by the deadline."""
-        ...
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
         """The target offset that belongs to a source offset; ``back``: the other way round."""
-        ...
 
     async def stop(self) -> None:
         """End the processes."""
-        ...
 
 
 class SettingsStore(Protocol):
@@ -276,8 +240,6 @@ class SettingsStore(Protocol):
 
     async def load(self) -> bytes | None:
         """What was saved last."""
-        ...
 
     async def save(self, blob: bytes | None) -> None:
         """Keep ``blob``; None forgets."""
-        ...

@@ -35,12 +35,8 @@ class ProblemWatch:
 
         ``audit``: why a flow's audit log lacks something.
         """
-        self._flows = flows
-        self._syncs = syncs
-        self._pool = pool
-        self._observed = observed
-        self._catching_up = catching_up
-        self._audit = audit
+        self._flows, self._syncs, self._pool, self._observed = flows, syncs, pool, observed
+        self._catching_up, self._audit = catching_up, audit
         self._trends: dict[FlowName, LagTrend] = {}
         self._sampled_s = 0.0
 

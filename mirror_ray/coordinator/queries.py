@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from mirror_ray.config.settings import CostSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator import snapshot
@@ -91,12 +91,12 @@ class CoordinatorQueries:
         """Every consumer group that is synced."""
         if flow is not None:
             self.parts.flow(flow)
-        return tuple(await self.parts.groups.groups(flow))
+        return tuple(await self.parts.groups.actors.groups(flow))
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, back: bool = False) -> Translation:
         """The target offset that belongs to a source offset of a partition; ``back``: the other way round."""
         self.parts.flow(flow)
-        return await self.parts.groups.translate(flow, topic, partition, offset, back=back)
+        return await self.parts.groups.actors.translate(flow, topic, partition, offset, back=back)
 
     async def backfills(self, flow: str | None = None) -> tuple[BackfillStatus, ...]:
         """Every backfill, over or not, the oldest first."""
@@ -229,10 +229,11 @@ class CoordinatorQueries:
     ) -> FlowStatus:
         parts, flow = self.parts, self.parts.flows.get(settings.name)
         problems = flow.problems() + parts.pool.problems() if flow else ()
+        discovered = flow is not None and flow.discovered
         copying = sum(row.state == "copying" for row in partitions)
         state = snapshot.flow_state(
             enabled=settings.enabled,
-            discovered=flow is not None and flow.discovered,
+            discovered=discovered,
             reachable=flow is None or flow.reachable,
             paused=flow is not None and flow.paused,
             settled=flow is not None and flow.settled,
@@ -240,28 +241,37 @@ class CoordinatorQueries:
             copying=copying,
             expected=copying + sum(row.state in _COMING for row in partitions),
         )
-        rate = parts.limits.rate(settings.name)
-        slowed = snapshot.slowed_by(settings.name, parts.throttled.of(settings.name), rate)
+        limit = parts.limits.rate(settings.name)
+        slowed = snapshot.slowed_by(settings.name, parts.throttled.of(settings.name), limit)
         stopped = [row for row in partitions if row.state == "stopped"]
         problems += tuple(f"{row.topic}-{row.partition}: stopped: {row.reason}" for row in stopped)
         if groups is not None and groups.problem:
             problems += (f"consumer groups wait: {groups.problem}",)
-        status = snapshot.flow_status(
-            str(settings.name),
+        records, bytes_ = parts.observed.flow_totals(settings.name)
+        records_per_s, bytes_per_s = parts.observed.rates(settings.name, parts.dependencies.clock())
+        return FlowStatus(
+            flow=str(settings.name),
             state=state,
             topics=len(flow.topics) if flow else 0,
-            partitions=partitions,
-            rates=parts.observed.rates(settings.name, parts.dependencies.clock()),
-            totals=parts.observed.flow_totals(settings.name),
-            why=(flow.closed if flow else None) or slowed,
-            limit_bytes_per_s=rate,
-            held=parts.pool.context.throttled.of(settings.name),
-            price_per_gb=self._price_per_gb(),
+            partitions=len(partitions),
+            copying=copying,
+            lag_records=snapshot.total_lag(partitions) if discovered else None,
+            lag_bytes=snapshot.total_lag_bytes(partitions) if discovered else None,
+            lag_seconds=snapshot.most_seconds(partitions) if discovered else None,
+            records_per_s=records_per_s,
+            bytes_per_s=bytes_per_s,
+            records=records,
+            bytes=bytes_,
             heartbeat_age_s=parts.heartbeat.ages_s.get(str(settings.name)),
-            discovered=flow is not None and flow.discovered,
+            discovered=discovered,
             problems=problems,
+            groups=groups,
+            why=(flow.closed if flow else None) or slowed,
+            limit_bytes_per_s=limit,
+            held=parts.pool.context.throttled.of(settings.name),
+            compression=snapshot.compression(partitions),
+            cost_per_hour=snapshot.cost_per_hour(bytes_per_s, self._price_per_gb()),
         )
-        return replace(status, groups=groups)
 
 
 def _state(

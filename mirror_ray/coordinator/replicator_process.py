@@ -37,11 +37,9 @@ class ReplicatorListener(Protocol):
 
     def on_report(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
         """A report came in; ``full`` ones name every partition that the replicator holds."""
-        ...
 
     def on_exit(self, replicator: str, *, seen: bool) -> None:
         """The replicator will not answer again; ``seen``: it is dead for sure."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

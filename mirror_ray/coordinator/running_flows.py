@@ -16,6 +16,8 @@ from mirror_ray.coordinator.begun_flows import BegunFlows
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.fault_rules import SOURCE_KINDS
 from mirror_ray.coordinator.flow import FlowController
+from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.coordinator.ports import Emit, FlowClusters
 from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
@@ -34,12 +36,7 @@ async def open_ports(
     """The ports of the flows that are to be begun; nothing has been sent by them.
 
     A transform that can't be loaded on this node, as after a restart elsewhere, stops its flow alone, not the system.
-
-    Args:
-        settings: Of the system.
-        flows: All that are to run.
-        coming: Names of those that are to be begun.
-        make: Makes a port.
+    ``flows``: all that are to run; ``coming``: names of those that are to be begun.
 
     Raises:
         ConfigError: With a sentence for each flow that can't run by its settings.
@@ -93,14 +90,9 @@ class RunningFlows:
         until_settled: Callable[[], Awaitable[None]],
     ) -> None:
         """``wake`` asks for a step soon; ``until_settled`` returns when everything copies, or after a while."""
-        self._controllers = controllers
-        self._dependencies = dependencies
-        self._assigner = assigner
-        self._pool = pool
-        self._begun = begun
-        self._emit = emit
-        self._wake = wake
-        self._until_settled = until_settled
+        self._controllers, self._dependencies, self._begun = controllers, dependencies, begun
+        self._assigner, self._pool = assigner, pool
+        self._emit, self._wake, self._until_settled = emit, wake, until_settled
         self._writers = RemoteTopicWriters(wake)
         self._running: dict[FlowName, _RunningFlow] = {}
 
@@ -143,19 +135,20 @@ class RunningFlows:
         self._begin(settings, flow, self._dependencies.flow_port(settings, flow))
 
     def _begin(self, settings: MirrorSettings, flow: FlowSettings, port: FlowClusters) -> None:
-        controller = FlowController(
-            flow,
-            port,
-            timing=self._dependencies.timing,
-            lease_ms=settings.lease_ms,
-            emit=self._emit,
-            writers=self._writers,
-            changed=self._wake,
-            is_unassigned=self._is_unassigned,
-            wall_ms=self._dependencies.wall_ms,
+        context = FlowContext(
+            name=flow.name,
+            port=port,
+            state=FlowState(port, settings.lease_ms),
             live_state=self._controllers[flow.name.live].state if flow.route is not None else None,
             begun=self._begun.known.get(flow.name.live),
+            timing=self._dependencies.timing,
+            writers=self._writers,
+            emit=self._emit,
+            wall_ms=self._dependencies.wall_ms,
+            changed=self._wake,
+            is_free=self._is_unassigned,
         )
+        controller = FlowController(flow, context)
         topics, syncing = self._begin_topics(settings, flow, controller)
         tasks = [asyncio.create_task(loop) for loop in (controller.run(), controller.keep_flushing())]
         path = data_path(settings, flow.name)
@@ -228,11 +221,7 @@ class RunningFlows:
 async def resolve_all(
     family: Sequence[FlowController], topic: str, partition: int | None, by: FaultPolicy, operator: str
 ) -> tuple[str, ...]:
-    """Resolve the fault of a topic or of one partition in a flow and its routes, for ``operator``.
-
-    Returns:
-        The partitions that go on.
-    """
+    """Resolve the fault of a topic or of one partition in a flow and its routes; returns those that go on."""
     own, *routes = family
     # A fault of the source, or of one of its records, is the same for all of them.
     alike = [route for route in routes if route.faults.open_faults(topic, partition, SOURCE_KINDS)]

@@ -49,14 +49,9 @@ class ScalingController:
         self.pinned = False
         #: How many there should be, whether or not there is room for them.
         self.wanted = 0
-        self._system = system
-        self._pool = pool
-        self._nodes = nodes
-        self._partitions = partitions
-        self._timing = timing
-        self._clock = clock
-        self._emit = emit
-        self._changed = changed
+        self._system, self._pool, self._nodes = system, pool, nodes
+        self._partitions, self._changed, self._emit = partitions, changed, emit
+        self._timing, self._clock = timing, clock
         self._settings: MirrorSettings | None = None
         self._elastic = ElasticScaler(ElasticSettings())
         self._why = ""
@@ -134,9 +129,8 @@ class ScalingController:
         before = self._pool.desired, self.wanted
         drained = self._pool.leave(nodes.leaving)
         for replicator in drained:
-            self._emit(
-                "info", replicator, "its node is going away: another one takes its place, and then its partitions"
-            )
+            text = "its node is going away: another one takes its place, and then its partitions"
+            self._emit("info", replicator, text)
         if self._elastic.terms.on and not self.pinned:
             self._decide(self._clock())
             self._place(nodes, settings)
@@ -215,22 +209,14 @@ class ScalingController:
 
     def _rates(self, now_s: float, partitions: Sequence[PartitionStatus]) -> tuple[float, ...]:
         now = {(partition.flow, partition.topic, partition.partition): partition.bytes for partition in partitions}
-        elapsed_s = now_s - self._bytes_s
-        rates = [
-            (bytes_ - self._bytes.get(partition, bytes_)) / elapsed_s
-            for partition, bytes_ in now.items()
-            if elapsed_s > 0
-        ]
-        self._bytes, self._bytes_s = now, now_s
-        return tuple(rates)
+        before, self._bytes = self._bytes, now
+        elapsed_s, self._bytes_s = now_s - self._bytes_s, now_s
+        grown = (bytes_ - before.get(partition, bytes_) for partition, bytes_ in now.items())
+        return tuple(growth / elapsed_s for growth in grown) if elapsed_s > 0 else ()
 
 
 def refuse_number(replicators: int) -> None:
-    """Check that there may be so many.
-
-    Raises:
-        ConfigError: They are too many, or none.
-    """
+    """Raise ConfigError where there can't be so many."""
     if replicators < 1:
         raise ConfigError("scale needs at least one replicator; use pause or down to stop copying")
     try:
@@ -242,8 +228,7 @@ def refuse_number(replicators: int) -> None:
 def with_bounds(settings: MirrorSettings, minimum: int | None, maximum: int | None) -> MirrorSettings:
     """Settings by which the number follows load and lag, within other bounds where some are given.
 
-    Raises:
-        ConfigError: There is no upper bound, or they cross.
+    Raises ConfigError where there is no upper bound, or they cross.
     """
     bounds = {"min_replicators": minimum, "max_replicators": maximum}
     given = {name: value for name, value in bounds.items() if value is not None}

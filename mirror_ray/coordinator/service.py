@@ -13,14 +13,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from mirror_ray.config.difference import SettingsDifference
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.coordinator.applied_settings import AppliedSettings
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.audited_commands import AuditedCommands, CommandState, paused_of
 from mirror_ray.coordinator.commands import CoordinatorCommands
 from mirror_ray.coordinator.dependencies import Dependencies
 from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.coordinator.queries import CoordinatorQueries
-from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
 
 _T = TypeVar("_T")
@@ -61,30 +59,17 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             wake=self._wake.set,
             until_settled=self._until_settled,
             partitions=self._partition_rows,
-            begin_backfill=self._begin_backfill,
-            end_backfill=self._end_backfill,
-            rescaled=self._rescaled,
             refused=self._refused,
         )
         super().__init__(parts)
-        self._applied = AppliedSettings(parts, self._wake.set)
         self._audited = AuditedCommands(self, name, self._command_state, parts.emit, dependencies.audit_logs)
-
-    def _begin_backfill(self, flow: FlowSettings) -> None:
-        self._applied.begin_backfill(flow)
-
-    async def _end_backfill(self, name: FlowName) -> bool:
-        return await self._applied.end_backfill(name)
-
-    async def _rescaled(self) -> None:
-        await self._applied.rescaled()
 
     async def _refused(self, why: str) -> None:
         await self._audited.refused(why)
 
     async def begin(self) -> None:
         """Go on with the work of an earlier coordinator of this name, where there was one; idempotent."""
-        async with self._applied.lock:
+        async with self.parts.applied.lock:
             if self._tasks:
                 return
             parts = self.parts
@@ -96,7 +81,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
                 parts.gateway.watch(self._until_settled),
             ]
             self._tasks = [asyncio.create_task(loop) for loop in loops]
-            await self._applied.resume()
+            await self.parts.applied.resume()
 
     async def apply(
         self,
@@ -106,28 +91,16 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         onto: str | None = None,
         starter: Starter | None = None,
     ) -> SettingsDifference:
-        """Start the flows of ``settings``, or update a running system to them.
+        """Start the flows of ``settings``, or update a running system to them, as ``CoordinatorClient.apply`` says.
 
-        Only partitions that the difference touches stop (``config.difference``).
-
-        Args:
-            settings: To run by from now on.
-            replicators: How many are wanted; None: as ``replicators_for`` finds.
-            dry_run: Return the difference only.
-            onto: ``SettingsDifference.onto`` of what the caller has agreed to change; None: whatever runs.
-            starter: Who starts the system.
-
-        Raises:
-            ConfigError: The settings can't be used here, or would turn a flow that has begun to another cluster, and
-                nothing has been changed.
-            ClusterUnreachableError: Whether they would can't be found out, and nothing has been changed.
-            NotReadyError: What runs is not what the caller has agreed to change.
+        Only partitions that the difference touches stop (``config.difference``); where this raises, nothing has been
+        changed. ``replicators``: how many are wanted, None: as ``replicators_for`` finds.
         """
         if dry_run:
-            return await self._applied.would_apply(settings, replicators)
-        self._applied.ending = False
+            return await self.parts.applied.would_apply(settings, replicators)
+        self.parts.applied.ending = False
         await self.begin()
-        return await self._applied.apply(settings, replicators, onto, starter)
+        return await self.parts.applied.apply(settings, replicators, onto, starter)
 
     async def act(self, operator: str, name: str, args: Sequence[object]) -> Any:
         """Do the command ``name`` for ``operator``; the audit log keeps it."""
@@ -166,7 +139,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         if parts.settings is not None and all(flow.settled for flow in parts.flows.values()):
             self._settled.set()
         if parts.begun.learn({name: flow.state.records.flow for name, flow in parts.flows.items()}):
-            await self._applied.save()
+            await self.parts.applied.save()
         parts.backfills.step()
         await parts.assigner.step(parts.pool, loads)
 
@@ -176,16 +149,13 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
                 await self._settled.wait()
 
     async def down(self, deadline_s: float = 30.0) -> bool:
-        """Drain everything, persist the last pairs, stop every other actor. The caller then ends this one.
+        """Drain everything, persist the last pairs, stop every other actor; whether everything was drained.
 
-        Returns by the deadline, and a moment in which the actors are ended, whatever hangs. A second call with a
-        shorter deadline cuts the first one short.
-
-        Returns:
-            Whether everything was drained.
+        Returns by the deadline, and a moment in which the actors are ended, whatever hangs; the caller then ends this
+        one. A second call with a shorter deadline cuts the first one short.
         """
         parts = self.parts
-        self._applied.ending = True
+        self.parts.applied.ending = True
         for task in self._tasks:
             task.cancel()
         self._tasks = []
@@ -200,5 +170,5 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
         return drained
 
     async def _drain_all(self) -> bool:
-        async with self._applied.lock:
+        async with self.parts.applied.lock:
             return await self.parts.running.end_all()

@@ -8,7 +8,7 @@ from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.fault import FaultKind
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import ThrottledTime
-from mirror_ray.observe.status import FlowState, FlowStatus, PartitionStatus, TopicStatus
+from mirror_ray.observe.status import FlowState, PartitionStatus, TopicStatus
 
 #: The state of a topic whose partitions differ: the first of these that occurs.
 _GRAVITY: tuple[PartitionState, ...] = ("refused", "stopped", "waiting", "establishing", "paused", "copying")
@@ -180,45 +180,3 @@ def flow_state(
     if not discovered or not (settled or copying == expected) or (copying == 0 and expected > 0):
         return "starting"
     return "running"
-
-
-def flow_status(
-    flow: str,
-    *,
-    state: FlowState,
-    topics: int,
-    partitions: Sequence[PartitionStatus],
-    rates: tuple[float, float],
-    totals: tuple[int, int],
-    why: str | None,
-    limit_bytes_per_s: int | None,
-    held: ThrottledTime,
-    price_per_gb: float,
-    heartbeat_age_s: float | None,
-    discovered: bool,
-    problems: tuple[str, ...],
-) -> FlowStatus:
-    """One flow's row, from its partitions' rows."""
-    lag = total_lag(partitions) if discovered else None
-    return FlowStatus(
-        flow=flow,
-        state=state,
-        topics=topics,
-        partitions=len(partitions),
-        copying=sum(row.state == "copying" for row in partitions),
-        lag_records=lag,
-        lag_bytes=total_lag_bytes(partitions) if discovered else None,
-        lag_seconds=most_seconds(partitions) if discovered else None,
-        records_per_s=rates[0],
-        bytes_per_s=rates[1],
-        records=totals[0],
-        bytes=totals[1],
-        heartbeat_age_s=heartbeat_age_s,
-        discovered=discovered,
-        problems=problems,
-        compression=compression(partitions),
-        why=why,
-        limit_bytes_per_s=limit_bytes_per_s,
-        held=held,
-        cost_per_hour=cost_per_hour(rates[1], price_per_gb),
-    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.coordinator.flow_state import FlowState
+from mirror_ray.coordinator.flow_context import FlowContext
 from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters
-from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.coordinator.transform_changes import TransformChanges
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.start import EARLIEST, StartPosition, out_of_bounds
@@ -41,9 +41,10 @@ async def find_starts(
         for number in numbers
     }
     named = {
-        partition: dict(start.offsets)[partition.partition]
+        partition: offset
         for partition, start in asked.items()
-        if partition.partition in dict(start.offsets)
+        for number, offset in start.offsets
+        if number == partition.partition
     }
     firsts = [partition for partition, start in asked.items() if start.kind in ("earliest", "offsets")]
     ends = [partition for partition, start in asked.items() if start.kind == "latest" or partition in named]
@@ -51,19 +52,16 @@ async def find_starts(
     first, end, since = await asyncio.gather(
         port.source_offsets(firsts, latest=False), port.source_offsets(ends, latest=True), port.offsets_since(times)
     )
-    found = {partition: first[partition] for partition in firsts if partition in first and partition not in named}
-    found |= {partition: end[partition] for partition in ends if partition in end and partition not in named} | dict(
-        since
-    )
     bounds = {
         partition: (first[partition], end[partition]) for partition in named if partition in first and partition in end
     }
+    found = {partition: offset for partition, offset in [*first.items(), *end.items()] if partition not in named}
+    found |= {**since, **{partition: named[partition] for partition in bounds}}
     misplaced: dict[str, str] = {}
     for topic in fresh.keys() & starts.keys():
         within = {partition.partition: pair for partition, pair in bounds.items() if partition.topic == topic}
         if reason := out_of_bounds(topic, starts[topic], fresh[topic], within):
             misplaced[topic] = reason
-    found |= {partition: named[partition] for partition in bounds}
     return found, misplaced
 
 
@@ -85,35 +83,11 @@ class StartPositions:
     Guarantee: no partition begins in a shared remote topic before every other writer there knows that it is shared.
     """
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        port: FlowClusters,
-        state: FlowState,
-        writers: RemoteTopicWriters,
-        *,
-        is_unassigned: Callable[[FlowPartition], bool],
-        complete_record: Callable[[str, PartitionRecord], PartitionRecord],
-        route_starts: Callable[[Mapping[str, Sequence[int]]], Mapping[TopicPartition, int]] | None = None,
-    ) -> None:
-        """Prepare; nothing is sent.
-
-        Args:
-            settings: The flow's.
-            port: Both clusters.
-            state: The flow's.
-            writers: Who writes which remote topic.
-            is_unassigned: Whether no replicator has a partition or may still have it.
-            complete_record: Adds the transforms to a new record of a topic.
-            route_starts: Of a route, where its partitions begin: its flow determines that.
-        """
-        self._route_starts = route_starts
-        self._name = settings.name
-        self._port = port
-        self._state = state
-        self._writers = writers
-        self._is_unassigned = is_unassigned
-        self._complete_record = complete_record
+    def __init__(self, settings: FlowSettings, flow: FlowContext, transforms: TransformChanges) -> None:
+        """``transforms`` are noted in each new record; of a route they know where it begins, as its flow determines."""
+        self._flow = flow
+        self._state, self._writers = flow.state, flow.writers
+        self._transforms = transforms
         self._declared = compile_patterns(settings.topics.shared_remote)
         self._both_sides_write = settings.both_sides_write
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
@@ -139,9 +113,7 @@ class StartPositions:
     @property
     def ready(self) -> bool:
         """Whether there is something to do that could not be done before."""
-        if self._known_version != self._writers.version:
-            return True
-        return any(self._is_unassigned(self._of(partition)) for partition in self._alone)
+        return self._known_version != self._writers.version or any(map(self._flow.is_unassigned, self._alone))
 
     async def share(self, selected: Mapping[str, str], target: ClusterTopics) -> bool:
         """Find out which remote topics are shared, and persist that for partitions that nobody copies now.
@@ -150,15 +122,17 @@ class StartPositions:
             Whether a topic waits for another flow to do the same.
         """
         records = self._state.by_topic()
-        self._writers.remove_left(self._name, lambda topic: topic not in selected and self._nobody_has(topic, records))
+        self._writers.remove_left(
+            self._flow.name, lambda topic: topic not in selected and self._nobody_has(topic, records)
+        )
         for topic, remote in selected.items():
-            self._writers.add((target.cluster_id, remote), (self._name, topic))
+            self._writers.add((target.cluster_id, remote), (self._flow.name, topic))
         # Topics of this flow that share a remote topic know of each other by now.
         self._known_version = self._writers.version
         self._shared = {
             topic
             for topic, remote in selected.items()
-            if self._writers.add((target.cluster_id, remote), (self._name, topic))
+            if self._writers.add((target.cluster_id, remote), (self._flow.name, topic))
             or (self._declared is not None and self._declared.fits(remote))
             or self._both_sides_write(topic, remote)
         }
@@ -171,20 +145,20 @@ class StartPositions:
         turned: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in alone.items():
             pair = self._state.latest_pair(partition)
-            if pair is not None and self._is_unassigned(self._of(partition)):
+            if pair is not None and self._flow.is_unassigned(partition):
                 turned[partition] = discovery_rules.shared_record(record.at(pair))
         await self._state.rewrite(turned)
         self._alone = alone.keys() - turned.keys()
         left = {partition.topic for partition in self._alone}
         waiting = False
         for topic, remote in selected.items():
-            ours = (target.cluster_id, remote), (self._name, topic)
+            ours = (target.cluster_id, remote), (self._flow.name, topic)
             self._writers.set_ready(*ours, ready=topic in self._shared and topic not in left)
             waiting |= topic in self._shared and not self._writers.others_ready(*ours)
         return waiting
 
     def _nobody_has(self, topic: str, records: Mapping[str, Mapping[int, PartitionRecord]]) -> bool:
-        return all(self._is_unassigned(self._of(TopicPartition(topic, number))) for number in records.get(topic, {}))
+        return all(self._flow.is_unassigned(TopicPartition(topic, number)) for number in records.get(topic, {}))
 
     async def begin(self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics) -> dict[str, str]:
         """Give the partitions of ``remotes`` (by source topic) that have no record their first one.
@@ -222,7 +196,7 @@ class StartPositions:
                     if self._ends is not None:
                         end = self._ends.get(TopicPartition(topic, number), record.source_offset)
                         record = replace(record, end_offset=end)
-                    found[TopicPartition(topic, number)] = self._complete_record(topic, record)
+                    found[TopicPartition(topic, number)] = self._transforms.complete_record(topic, record)
         await self._state.begin_partitions(found)
         return refused
 
@@ -237,9 +211,8 @@ class StartPositions:
         numbers: dict[str, list[int]] = {}
         for topic, name in remotes.items():
             remote = target.topics.get(name)
-            waits = topic in self._shared and not self._writers.others_ready(
-                (target.cluster_id, name), (self._name, topic)
-            )
+            ours = (target.cluster_id, name), (self._flow.name, topic)
+            waits = topic in self._shared and not self._writers.others_ready(*ours)
             if remote is not None and not waits:
                 open_ones = discovery_rules.unaccounted(source.topics[topic], remote, records.get(topic, {}))
                 if open_ones:
@@ -256,10 +229,9 @@ class StartPositions:
         if not numbers:
             return {}
         there = [TopicPartition(remotes[topic], number) for topic, chosen in numbers.items() for number in chosen]
-        bounds, (starts, misplaced) = await asyncio.gather(self._port.target_bounds(there), self._starts(numbers))
-        self._misplaced = {
-            topic: reason for topic, reason in self._misplaced.items() if topic not in numbers
-        } | misplaced
+        bounds, (starts, misplaced) = await asyncio.gather(self._flow.port.target_bounds(there), self._starts(numbers))
+        known = {topic: reason for topic, reason in self._misplaced.items() if topic not in numbers}
+        self._misplaced = known | misplaced
         return {
             topic: {
                 number: _NewPartition(
@@ -273,18 +245,15 @@ class StartPositions:
     async def _starts(
         self, numbers: Mapping[str, Sequence[int]]
     ) -> tuple[Mapping[TopicPartition, int], dict[str, str]]:
-        if self._route_starts is not None:
-            return self._route_starts(numbers), {}
-        return await find_starts(self._port, self._state.records.starts, numbers)
+        if self._flow.live_state is not None:
+            return self._transforms.route_starts(numbers), {}
+        return await find_starts(self._flow.port, self._state.records.starts, numbers)
 
     async def _producers(self, count: int) -> list[tuple[int, int]]:
         """A producer for each partition; none where the flow copies at least once."""
         if self._state.records.flow is None or self._state.records.flow.producer_id < 0:
             return []
-        return list(await asyncio.gather(*(self._port.new_producer() for _ in range(count))))
-
-    def _of(self, partition: TopicPartition) -> FlowPartition:
-        return FlowPartition(self._name, partition.topic, partition.partition)
+        return list(await asyncio.gather(*(self._flow.port.new_producer() for _ in range(count))))
 
 
 def _unanswered(seen: Mapping[str, Mapping[int, _NewPartition]]) -> dict[str, list[int]]:

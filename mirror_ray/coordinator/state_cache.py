@@ -30,7 +30,8 @@ def removals(kind: RecordKind[_Key, Any], keys: Iterable[_Key]) -> list[Change]:
 class StateCache:
     """The records of a flow's state topic.
 
-    Guarantee: ``write`` changes memory only once the topic has the change.
+    Guarantee: ``write`` changes memory only once the topic has the change. Every method that reads or writes the topic
+    raises a MirrorError where that fails.
     """
 
     def __init__(self, port: FlowClusters) -> None:
@@ -41,27 +42,19 @@ class StateCache:
         self._lock = asyncio.Lock()
 
     async def open(self) -> None:
-        """Read the topic, fencing an older coordinator.
-
-        Raises:
-            MirrorError: A cluster can't be reached, or refuses.
-        """
+        """Read the topic, fencing an older coordinator."""
         self.records = decode(await self._port.open())
 
     async def put(self, kind: RecordKind[_Key, _Record], key: _Key, record: _Record) -> None:
-        """Write one record; raises as ``write``."""
+        """Write one record."""
         await self.write([(kind, key, record)])
 
     async def delete(self, kind: RecordKind[_Key, Any], *keys: _Key) -> None:
-        """Remove records; raises as ``write``."""
+        """Remove records."""
         await self.write(removals(kind, keys))
 
     async def write(self, changes: Iterable[Change]) -> None:
-        """Write changes to the topic in one transaction, then to memory.
-
-        Raises:
-            MirrorError: They could not be written, and memory is as before.
-        """
+        """Write changes to the topic in one transaction, then to memory."""
         changes = list(changes)
         await self.publish(changes)
         self.apply(changes)
@@ -75,9 +68,6 @@ class StateCache:
         """Write changes that memory has already to the topic, in one transaction.
 
         Returns an offset from which on all of them can be read in the topic; -1 for its start.
-
-        Raises:
-            MirrorError: They could not be written.
         """
         documents: dict[str, Document | None] = {}
         for kind, key, record in changes:

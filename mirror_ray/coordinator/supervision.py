@@ -7,79 +7,93 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import CheckpointPort, Emit, GatewayPort, HeartbeatPort
 from mirror_ray.model.errors import MirrorError, NotRunningError
-from mirror_ray.observe.groups import FlowGroups, GroupStatus
-from mirror_ray.offsets.translation import Translation
+from mirror_ray.observe.groups import FlowGroups
 
 _log = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 
 
-class HeartbeatWatch:
-    """Polls the heartbeat actor."""
+class _Stoppable(Protocol):
+    async def stop(self) -> None: ...
 
-    def __init__(self, make: Callable[[MirrorSettings], HeartbeatPort], emit: Emit) -> None:
+
+_Port = TypeVar("_Port", bound=_Stoppable)
+
+
+class HelperWatch(Generic[_Port]):
+    """Polls one kind of helper every second, by the newest settings."""
+
+    def __init__(self, make: Callable[[MirrorSettings], _Port]) -> None:
         """``make``: the actor's client for some settings."""
-        #: Seconds since the last acknowledged heartbeat, by flow.
-        self.ages_s: Mapping[str, float | None] = {}
-        self._make, self._emit = make, emit
-        self._port: HeartbeatPort | None = None
+        self._make = make
+        self._port: _Port | None = None
 
-    def configure(self, settings: MirrorSettings) -> None:
-        """Emit heartbeats by these settings from now on."""
+    async def configure(self, settings: MirrorSettings) -> None:
+        """Have the helper work by these settings from now on."""
         self._port = self._make(settings)
 
     async def watch(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Poll every second from ``ready`` on."""
+        """Poll from ``ready`` on."""
         await ready()
         while True:
-            await asyncio.sleep(_POLL_S)
             if self._port is not None:
-                try:
-                    self.ages_s = dict(await self._port.ages_s())
-                except MirrorError as error:
-                    self.ages_s = {}
-                    self._emit("warning", "heartbeat", f"{error}; started again")
+                await self._poll(self._port)
+            await asyncio.sleep(_POLL_S)
+
+    async def _poll(self, port: _Port) -> None:
+        raise NotImplementedError
 
     async def stop(self) -> None:
-        """End the actor."""
+        """End the helper."""
         port, self._port = self._port, None
         if port is not None:
             await port.stop()
 
 
-class GatewayWatch:
+class HeartbeatWatch(HelperWatch[HeartbeatPort]):
+    """Polls the heartbeat actor."""
+
+    def __init__(self, make: Callable[[MirrorSettings], HeartbeatPort], emit: Emit) -> None:
+        super().__init__(make)
+        #: Seconds since the last acknowledged heartbeat, by flow.
+        self.ages_s: Mapping[str, float | None] = {}
+        self._emit = emit
+
+    async def _poll(self, port: HeartbeatPort) -> None:
+        try:
+            self.ages_s = dict(await port.ages_s())
+        except MirrorError as error:
+            self.ages_s = {}
+            self._emit("warning", "heartbeat", f"{error}; started again")
+
+
+class GatewayWatch(HelperWatch[GatewayPort]):
     """Polls the gateway."""
 
     def __init__(
         self, make: Callable[[MirrorSettings], GatewayPort], emit: Emit, refused: Callable[[str], Awaitable[object]]
     ) -> None:
         """``refused`` keeps in the audit log that a client was refused, and why."""
+        super().__init__(make)
         #: Where the web UI is; None: it is off, or not up yet.
         self.address: str | None = None
-        self._make, self._emit, self._refused = make, emit, refused
-        self._port: GatewayPort | None = None
+        self._emit, self._refused = emit, refused
         self._reported: str | None = None
 
     async def configure(self, settings: MirrorSettings) -> None:
         """Serve by these settings from now on."""
-        before, self._port = self._port, self._make(settings) if settings.gateway.enabled else None
-        if before is not None and self._port is None:
+        if settings.gateway.enabled:
+            await super().configure(settings)
+        else:
             self.address = None
-            await before.stop()
-
-    async def watch(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Poll every second from ``ready`` on."""
-        await ready()
-        while True:
-            if self._port is not None:
-                await self._poll(self._port)
-            await asyncio.sleep(_POLL_S)
+            await self.stop()
 
     async def _poll(self, port: GatewayPort) -> None:
         try:
@@ -98,70 +112,42 @@ class GatewayWatch:
             if notice.refused:
                 await self._refused(notice.text)
 
-    async def stop(self) -> None:
-        """End the gateway."""
-        port, self._port = self._port, None
-        if port is not None:
-            await port.stop()
 
-
-class GroupWatch:
+class GroupWatch(HelperWatch[CheckpointPort]):
     """Polls the checkpoint actors, and passes questions about consumer groups on to them."""
 
     def __init__(
         self, make: Callable[[MirrorSettings], CheckpointPort], emit: Callable[[str, str, str, int], None]
     ) -> None:
         """``emit`` writes an event that happened at a time (ms)."""
+        super().__init__(make)
         self.flows: Mapping[str, FlowGroups] = {}
         #: Why a flow's audit log lacks some of what they have committed.
         self.audit: Mapping[str, str] = {}
-        self._make, self._emit = make, emit
-        self._port: CheckpointPort | None = None
+        self._emit = emit
         self._failing = False
 
-    def configure(self, settings: MirrorSettings) -> None:
-        """Sync groups by these settings from now on."""
-        self._port = self._make(settings)
+    async def _poll(self, port: CheckpointPort) -> None:
+        try:
+            report = await port.report()
+        except MirrorError as error:
+            self.flows = {}
+            if not self._failing:
+                _log.warning("checkpoint actors: %s; started again", error)
+            self._failing = True
+            return
+        self._failing = False
+        self.flows, self.audit = report.flows, report.audit
+        for time_ms, level, subject, text in report.events:
+            self._emit(level, subject, text, time_ms)
 
-    async def watch(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Poll every second from ``ready`` on."""
-        await ready()
-        while True:
-            await asyncio.sleep(_POLL_S)
-            if self._port is None:
-                continue
-            try:
-                report = await self._port.report()
-            except MirrorError as error:
-                self.flows = {}
-                if not self._failing:
-                    _log.warning("checkpoint actors: %s; started again", error)
-                self._failing = True
-                continue
-            self._failing = False
-            self.flows, self.audit = report.flows, report.audit
-            for time_ms, level, subject, text in report.events:
-                self._emit(level, subject, text, time_ms)
+    @property
+    def actors(self) -> CheckpointPort:
+        """The checkpoint actors.
 
-    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
-        """Every group, of one flow or of all."""
-        return await self._running().groups(flow)
-
-    async def settle(self, deadline_s: float) -> bool:
-        """Sync at once what can be; whether that was done by the deadline."""
-        return await self._running().settle(deadline_s)
-
-    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
-        """The target offset that belongs to a source offset; ``back``: the other way round."""
-        return await self._running().translate(flow, topic, partition, offset, back=back)
-
-    async def stop(self) -> None:
-        """End the checkpoint actors."""
-        port, self._port = self._port, None
-        if port is not None:
-            await port.stop()
-
-    def _running(self) -> CheckpointPort:
+        Raises:
+            NotRunningError: There are none yet.
+        """
         if self._port is None:
             raise NotRunningError("no flows yet: mirror-ray up CONFIG")
         return self._port

@@ -39,10 +39,7 @@ class TopicSync:
 
     def __init__(self, flow: FlowController, settings: FlowSettings, port: TopicPort, *, emit: Emit) -> None:
         """``settings`` are those of the rounds; the flow itself may not have applied them yet."""
-        self._flow = flow
-        self._settings = settings
-        self._port = port
-        self._emit = emit
+        self._flow, self._settings, self._port, self._emit = flow, settings, port, emit
         self._topics = settings.topics
         self._configs = config_filter(settings)
         self._rules = replication_rules(settings)
@@ -98,29 +95,22 @@ class TopicSync:
         return {topic: view.remote_topic for topic, view in self._flow.topics.items() if view.refused is None}
 
     async def sync_configs(self) -> None:
-        """Sync configs once. A remote topic with several sources is left alone.
-
-        Raises:
-            OSError, MirrorError: A cluster can't be reached or refuses.
-        """
+        """Sync configs once. A remote topic with several sources is left alone."""
         remotes = {topic: remote for topic, remote in self._remotes().items() if not self._flow.topics[topic].shared}
         source, target = await self._port.configs(remotes)
         planned, problems = planned_changes(remotes, source, target, self._configs)
         if planned:
             outcomes = await self._port.alter_configs(planned)
             problems |= {remote: str(error) for remote, error in outcomes.items() if error is not None}
-            done = {remote: changes for remote, changes in planned.items() if outcomes.get(remote) is None}
             self._emit_all(
-                f"{remote}: altered {'; '.join(str(change) for change in changes)}" for remote, changes in done.items()
+                f"{remote}: altered {'; '.join(map(str, changes))}"
+                for remote, changes in planned.items()
+                if outcomes.get(remote) is None
             )
         self._settle_problems("configs of ", problems)
 
     async def sync_acls(self) -> None:
-        """Sync ACLs once.
-
-        Raises:
-            OSError, MirrorError: A cluster can't be reached or refuses.
-        """
+        """Sync ACLs once."""
         source, target = await self._port.acls()
         if source is None or target is None:
             side = self._flow.name.source if source is None else self._flow.name.target

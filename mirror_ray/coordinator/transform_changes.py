@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.config.transforms import flow_chains
-from mirror_ray.coordinator.flow_state import FlowState
-from mirror_ray.coordinator.ports import Emit, FlowClusters
+from mirror_ray.coordinator.flow_context import FlowContext
 from mirror_ray.model.errors import ConfigError
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.topics import discovery_rules
@@ -29,26 +28,9 @@ class TransformChanges:
     so that late writes of an earlier replicator are recognised as foreign.
     """
 
-    def __init__(
-        self,
-        settings: FlowSettings,
-        port: FlowClusters,
-        state: FlowState,
-        *,
-        emit: Emit,
-        is_unassigned: Callable[[FlowPartition], bool],
-        live_state: FlowState | None = None,
-    ) -> None:
-        """``is_unassigned``: whether no replicator has the partition or may still have it.
-
-        ``live_state``: of a route, the state of its flow, which begins and changes first.
-        """
-        self._name = settings.name
-        self._live_state = live_state
-        self._port = port
-        self._state = state
-        self._emit = emit
-        self._is_unassigned = is_unassigned
+    def __init__(self, settings: FlowSettings, flow: FlowContext) -> None:
+        self._flow = flow
+        self._state, self._live_state = flow.state, flow.live_state
         self._stuck: dict[TopicPartition, str] = {}
         self._chains = TransformChains(())
         self._problem: str | None = None
@@ -58,11 +40,7 @@ class TransformChanges:
             self._problem = f"flow {settings.name}: transforms: {error}"
 
     def check(self) -> None:
-        """Raise where the transforms can't be loaded: nothing may be decided about partitions then.
-
-        Raises:
-            ConfigError: A transform can't be loaded here.
-        """
+        """Raise ConfigError where the transforms can't be loaded: nothing may be decided about partitions then."""
         if self._problem is not None:
             raise ConfigError(self._problem)
 
@@ -116,7 +94,7 @@ class TransformChanges:
 
     def waits(self, partition: TopicPartition) -> str | None:
         """What a route's partition waits for; None: not for its flow."""
-        return f"until {self._name.live} itself goes on" if self._waits(partition) else None
+        return f"until {self._flow.name.live} itself goes on" if self._waits(partition) else None
 
     def complete_record(self, topic: str, record: PartitionRecord) -> PartitionRecord:
         """A new partition's record, with its transforms."""
@@ -137,24 +115,22 @@ class TransformChanges:
             MirrorError: The target can't be reached, or the state could not be written.
         """
         held = {
-            TopicPartition(topic, number): record
-            for topic, records in self._state.by_topic().items()
-            if topic in selected
-            for number, record in records.items()
-            if self._changes(TopicPartition(topic, number), record)
+            partition: record
+            for partition, record in self._state.records.partitions.items()
+            if partition.topic in selected and self._changes(partition, record)
         }
         self._stuck = {partition: text for partition, text in self._stuck.items() if partition in held}
         ready = {
             partition: record
             for partition, record in held.items()
-            if partition not in self._stuck and self._is_unassigned(self._of(partition))
+            if partition not in self._stuck and self._flow.is_unassigned(partition)
         }
         if not ready:
             return len(held) > len(self._stuck)
         there = {
             partition: TopicPartition(record.target_topic, partition.partition) for partition, record in ready.items()
         }
-        ends = await self._port.target_bounds(list(there.values()))
+        ends = await self._flow.port.target_bounds(list(there.values()))
         changed: dict[TopicPartition, PartitionRecord] = {}
         for partition, record in ready.items():
             bounds, pair = ends.get(there[partition]), self._state.latest_pair(partition)
@@ -225,20 +201,17 @@ class TransformChanges:
         )
         for partition, record in changed.items():
             text = f"copied by {record.transforms or 'no transforms'} from source offset {record.source_offset} on"
-            self._emit("info", str(self._of(partition)), text)
+            self._flow.emit_of("info", partition, text)
 
     async def _new_producers(
         self, records: Mapping[TopicPartition, PartitionRecord]
     ) -> dict[TopicPartition, tuple[int | None, int]]:
-        one: tuple[int | None, int] | None = None
         found: dict[TopicPartition, tuple[int | None, int]] = {}
-        for partition, record in records.items():
-            if record.shared or one is None:
-                new = await self._port.new_producer()
-                one = one if record.shared else new
-                found[partition] = new
-            else:
-                found[partition] = one
+        alone = [partition for partition, record in records.items() if not record.shared]
+        if alone:
+            found = dict.fromkeys(alone, await self._flow.port.new_producer())
+        for partition in [partition for partition in records if partition not in found]:
+            found[partition] = await self._flow.port.new_producer()
         return found
 
     def _stop(self, partition: TopicPartition, record: PartitionRecord, why: str) -> None:
@@ -248,14 +221,11 @@ class TransformChanges:
             "the flow catch up and end it with `mirror-ray down`, then change them"
         )
         self._stuck[partition] = text
-        self._emit("error", str(self._of(partition)), text)
+        self._flow.emit_of("error", partition, text)
 
     def _at_least_once(self, partition: TopicPartition) -> bool:
         chain = self._chains.chain(partition.topic)
         return chain is not None and not chain.pure
-
-    def _of(self, partition: TopicPartition) -> FlowPartition:
-        return FlowPartition(self._name, partition.topic, partition.partition)
 
 
 def _with_producer(record: PartitionRecord, producer: tuple[int | None, int]) -> PartitionRecord:
