@@ -75,18 +75,25 @@ def judge(facts: AlertFacts, limits: AlertSettings) -> tuple[Problem, ...]:
     return tuple(found[:MOST_PROBLEMS])
 
 
+def _problem(
+    kind: ProblemKind, subject: str, text: str, remedy: str, *, flow: str | None = None, critical: bool = False
+) -> Problem:
+    """``flow``: None: it is the subject; "": the problem is the system's."""
+    return Problem(
+        kind=kind,
+        severity="critical" if critical else "warning",
+        flow=subject if flow is None else flow,
+        subject=subject,
+        text=text,
+        remedy=remedy,
+    )
+
+
 def _down(facts: AlertFacts) -> Iterator[Problem]:
+    remedy = "look at that cluster, the network to it and its credentials; the flow goes on by itself"
     for flow in facts.flows:
-        why = facts.down.get(flow.flow)
-        if why is not None:
-            yield Problem(
-                kind="flow_down",
-                severity="critical",
-                flow=flow.flow,
-                subject=flow.flow,
-                text=_cut(why),
-                remedy="look at that cluster, the network to it and its credentials; the flow goes on by itself",
-            )
+        if (why := facts.down.get(flow.flow)) is not None:
+            yield _problem("flow_down", flow.flow, _cut(why), remedy, critical=True)
 
 
 def _crashes(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
@@ -94,38 +101,22 @@ def _crashes(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
     for death in facts.deaths:
         by_replicator[death.replicator].append(death)
     for replicator, deaths in sorted(by_replicator.items()):
+        reason = _cut(deaths[-1].reason)
         lately = [death for death in deaths if facts.now_ms - death.time_ms <= limits.crash_loop_s * 1000]
         if len(lately) >= limits.crash_loop_deaths:
-            yield Problem(
-                kind="crash_loop",
-                severity="critical",
-                flow="",
-                subject=replicator,
-                text=f"died {limits.crash_loop_deaths} times or more in {duration(limits.crash_loop_s)}: "
-                + _cut(deaths[-1].reason),
-                remedy="read its log, and mirror-ray events; pause what it died of",
-            )
+            text = f"died {limits.crash_loop_deaths} times or more in {duration(limits.crash_loop_s)}: {reason}"
+            remedy = "read its log, and mirror-ray events; pause what it died of"
+            yield _problem("crash_loop", replicator, text, remedy, flow="", critical=True)
         elif facts.now_ms - deaths[-1].time_ms <= limits.replicator_died_s * 1000:
-            yield Problem(
-                kind="replicator_died",
-                severity="warning",
-                flow="",
-                subject=replicator,
-                text=f"died less than {duration(limits.replicator_died_s)} ago: {_cut(deaths[-1].reason)}",
-                remedy="see that it is back (mirror-ray replicators); mirror-ray events says why it died",
-            )
+            text = f"died less than {duration(limits.replicator_died_s)} ago: {reason}"
+            remedy = "see that it is back (mirror-ray replicators); mirror-ray events says why it died"
+            yield _problem("replicator_died", replicator, text, remedy, flow="")
 
 
 def _missing(facts: AlertFacts) -> Iterator[Problem]:
+    remedy = "ray status shows whether there is room; its log says what it fails on"
     for replicator, why in sorted(facts.missing.items()):
-        yield Problem(
-            kind="replicator_missing",
-            severity="critical",
-            flow="",
-            subject=replicator,
-            text=_cut(why),
-            remedy="ray status shows whether there is room; its log says what it fails on",
-        )
+        yield _problem("replicator_missing", replicator, _cut(why), remedy, flow="", critical=True)
 
 
 def _stopped(partitions: Iterable[PartitionStatus]) -> Iterator[Problem]:
@@ -135,14 +126,9 @@ def _stopped(partitions: Iterable[PartitionStatus]) -> Iterator[Problem]:
         if partition.state in ("stopped", "refused"):
             by_reason[partition.topic, partition.state, partition.reason or "no reason is known"].append(partition)
     for (topic, state, reason), stopped in by_reason.items():
-        yield Problem(
-            kind="partition_stopped",
-            severity="critical",
-            flow=stopped[0].flow,
-            subject=topic if state == "refused" else _named(topic, [partition.partition for partition in stopped]),
-            text=_cut(f"{state}: {reason}"),
-            remedy=_remedy(stopped[0]),
-        )
+        subject = topic if state == "refused" else _named(topic, [partition.partition for partition in stopped])
+        text, remedy = _cut(f"{state}: {reason}"), _remedy(stopped[0])
+        yield _problem("partition_stopped", subject, text, remedy, flow=stopped[0].flow, critical=True)
 
 
 def _named(topic: str, numbers: Sequence[int]) -> str:
@@ -160,34 +146,26 @@ def _remedy(partition: PartitionStatus) -> str:
 def _late(flow: FlowStatus, facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
     if flow.state in ("idle", "paused"):
         return
-    if flow.lag_seconds is not None and flow.lag_seconds > limits.lag_s and flow.flow not in facts.catching_up:
-        yield _of_flow(
-            flow,
-            "lag_high",
-            f"more than {duration(limits.lag_s)} behind its source",
-            f"mirror-ray status says whether limits or quotas hold it up; mirror-ray lag '{flow.flow}' shows where,"
-            " mirror-ray replicators whether they are busy",
+    name = flow.flow
+    if flow.lag_seconds is not None and flow.lag_seconds > limits.lag_s and name not in facts.catching_up:
+        remedy = f"mirror-ray status says whether limits or quotas hold it up; mirror-ray lag '{name}' shows where,"
+        remedy += " mirror-ray replicators whether they are busy"
+        yield _problem("lag_high", name, f"more than {duration(limits.lag_s)} behind its source", remedy)
+    if name in facts.growing:
+        text = f"its lag has grown for {duration(limits.lag_growing_s)}: the source is written faster than it is copied"
+        remedy = (
+            "mirror-ray status says whether limits or quotas hold it up; if not: more replicators, or a slow leader"
         )
-    if flow.flow in facts.growing:
-        yield _of_flow(
-            flow,
-            "lag_growing",
-            f"its lag has grown for {duration(limits.lag_growing_s)}: the source is written faster than it is copied",
-            "mirror-ray status says whether limits or quotas hold it up; if not: more replicators, or a slow leader",
-        )
+        yield _problem("lag_growing", name, text, remedy)
     since_s = (facts.now_ms - facts.started_ms) / 1000
     beat_s = since_s if flow.heartbeat_age_s is None else flow.heartbeat_age_s
-    if flow.flow in facts.heartbeats and beat_s > limits.heartbeat_s:
-        yield _of_flow(
-            flow,
-            "heartbeat_stale",
-            f"no heartbeat was acknowledged for more than {duration(limits.heartbeat_s)}",
-            "mirror-ray events; WRITE on the heartbeats topic of the target is needed",
-        )
-    late = _groups_wait(flow.groups, limits)
-    if late is not None:
-        remedy = f"mirror-ray groups '{flow.flow}'; a failover now would repeat what they have read since"
-        yield _of_flow(flow, "checkpoint_stale", late, remedy)
+    if name in facts.heartbeats and beat_s > limits.heartbeat_s:
+        text = f"no heartbeat was acknowledged for more than {duration(limits.heartbeat_s)}"
+        remedy = "mirror-ray events; WRITE on the heartbeats topic of the target is needed"
+        yield _problem("heartbeat_stale", name, text, remedy)
+    if (late := _groups_wait(flow.groups, limits)) is not None:
+        remedy = f"mirror-ray groups '{name}'; a failover now would repeat what they have read since"
+        yield _problem("checkpoint_stale", name, late, remedy)
 
 
 def _groups_wait(groups: FlowGroups | None, limits: AlertSettings) -> str | None:
@@ -200,37 +178,27 @@ def _groups_wait(groups: FlowGroups | None, limits: AlertSettings) -> str | None
     return None
 
 
-def _of_flow(flow: FlowStatus, kind: ProblemKind, text: str, remedy: str) -> Problem:
-    return Problem(kind=kind, severity="warning", flow=flow.flow, subject=flow.flow, text=text, remedy=remedy)
-
-
 def _gaps(facts: AlertFacts, limits: AlertSettings) -> Iterator[Problem]:
-    reported: set[tuple[str, str, str]] = set()
+    first: dict[tuple[str, str, str], GapStatus] = {}
     for gap in facts.gaps:
-        key = (gap.flow, gap.topic, gap.kind)
-        if facts.now_ms - gap.time_ms <= limits.gap_s * 1000 and key not in reported:
-            reported.add(key)
-            yield Problem(
-                kind="gap_recorded",
-                severity="warning",
-                flow=gap.flow,
-                subject=gap.topic,
-                text=f"{gap.kind} was answered by {gap.policy} less than {duration(limits.gap_s)} ago",
-                remedy=f"mirror-ray gaps '{gap.flow}' has the offsets; tell whoever reads the copy",
-            )
+        if facts.now_ms - gap.time_ms <= limits.gap_s * 1000:
+            first.setdefault((gap.flow, gap.topic, gap.kind), gap)
+    for gap in first.values():
+        text = f"{gap.kind} was answered by {gap.policy} less than {duration(limits.gap_s)} ago"
+        remedy = f"mirror-ray gaps '{gap.flow}' has the offsets; tell whoever reads the copy"
+        yield _problem("gap_recorded", gap.topic, text, remedy, flow=gap.flow)
 
 
 def _drift(facts: AlertFacts) -> Iterator[Problem]:
     for flow, texts in facts.drift.items():
-        for text in texts:
-            yield Problem(
-                kind="drift",
-                severity="warning",
-                flow=flow,
-                subject=flow,
-                text=_cut(text),
-                remedy=f"mirror-ray drift '{flow}' shows all of it, and what brings it back",
-            )
+        for text in map(_cut, texts):
+            yield _problem("drift", flow, text, f"mirror-ray drift '{flow}' shows all of it, and what brings it back")
+
+
+def _audit(facts: AlertFacts) -> Iterator[Problem]:
+    remedy = "look at the target, and grant our principal WRITE, READ and DESCRIBE on mm2-ray-audit-log.*; what waits"
+    for flow, why in facts.audit.items():
+        yield _problem("audit_failing", flow, _cut(why), f"{remedy} is written then")
 
 
 def duration(seconds: float) -> str:
@@ -239,19 +207,6 @@ def duration(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g} {unit}"
     return f"{seconds:g} s"
-
-
-def _audit(facts: AlertFacts) -> Iterator[Problem]:
-    for flow, why in facts.audit.items():
-        yield Problem(
-            kind="audit_failing",
-            severity="warning",
-            flow=flow,
-            subject=flow,
-            text=_cut(why),
-            remedy="look at the target, and grant our principal WRITE, READ and DESCRIBE on mm2-ray-audit-log.*; what "
-            "waits is written then",
-        )
 
 
 def _cut(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mirror_ray.model.backfill import BackfillRecord
+from mirror_ray.model.backfill import BackfillRange, BackfillRecord
 
 BackfillState = Literal["planned", "starting", "copying", "paused", "stopped", "refused", "done", "cancelled"]
 
@@ -85,18 +85,17 @@ def backfill_status(
         started_ms=record.time_ms,
         partitions=tuple(
             BackfillPartition(
-                partition=backfill_range.partition,
-                start=backfill_range.start,
-                end=backfill_range.end,
-                position=backfill_range.end
-                if record.phase == "done"
-                else min(
-                    backfill_range.end,
-                    max(backfill_range.start, known.get(backfill_range.partition, backfill_range.start)),
-                ),
+                partition=copied.partition,
+                start=copied.start,
+                end=copied.end,
+                position=_position(copied, known.get(copied.partition)) if record.phase != "done" else copied.end,
             )
-            for backfill_range in record.ranges
+            for copied in record.ranges
         ),
         records_per_s=rates[0],
         bytes_per_s=rates[1],
     )
+
+
+def _position(copied: BackfillRange, known: int | None) -> int:
+    return copied.start if known is None else min(copied.end, max(copied.start, known))

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mirror_ray.model.latency import LATENCY_BOUNDS_MS, LatencyHistogram
+from mirror_ray.model.latency import LATENCY_BOUNDS_MS
 from mirror_ray.model.names import FlowName
 from mirror_ray.observe.figures import Metric as FigureMetric
 from mirror_ray.observe.figures import metrics_of
@@ -47,7 +47,6 @@ def exposition(snapshot: SystemSnapshot | None, *, version: str, up: bool, age_s
 class _Families:
     def __init__(self) -> None:
         self._families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
-        self.histograms: list[HistogramMetricFamily] = []
 
     def add(self, name: str, labels: Sequence[str], value: float | None) -> None:
         """Add a sample of the metric ``mirror_ray_<name>``, unless the value is unknown (None)."""
@@ -70,7 +69,6 @@ class _Families:
 
     def all(self) -> Iterator[Metric]:
         yield from self._families.values()
-        yield from self.histograms
 
 
 class _Snapshot(Collector):
@@ -89,7 +87,6 @@ class _Snapshot(Collector):
             _add_system(families, self._snapshot)
             for flow in self._snapshot.system.flows:
                 _add_flow(families, flow)
-            _add_latencies(families, self._snapshot)
             _add_gaps(families, self._snapshot)
             for topic in self._snapshot.topics:
                 families.add_fields(topic, (*_flow_labels(topic.flow), topic.topic, topic.remote_topic))
@@ -103,6 +100,8 @@ class _Snapshot(Collector):
                 families.add("replicator_up", labels, float(replicator.state in ("running", "draining")))
                 families.add_fields(replicator, labels)
         yield from families.all()
+        if self._snapshot is not None:
+            yield _latencies(self._snapshot)
 
 
 def _add_system(families: _Families, snapshot: SystemSnapshot) -> None:
@@ -134,16 +133,13 @@ def _add_flow(families: _Families, flow: FlowStatus) -> None:
         families.add_fields(flow.groups, labels)
 
 
-def _add_latencies(families: _Families, snapshot: SystemSnapshot) -> None:
+def _latencies(snapshot: SystemSnapshot) -> HistogramMetricFamily:
     metric = CATALOGUE["mirror_ray_replication_latency_seconds"]
     family = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
     for flow, latencies in snapshot.latencies.items():
-        family.add_metric(_flow_labels(flow), _buckets(latencies), latencies.sum_ms / 1000)
-    families.histograms.append(family)
-
-
-def _buckets(latencies: LatencyHistogram) -> list[tuple[str, float]]:
-    return [(bound, float(total)) for bound, total in zip(_BOUNDS, accumulate(latencies.counts), strict=True)]
+        buckets = list(zip(_BOUNDS, map(float, accumulate(latencies.counts)), strict=True))
+        family.add_metric(_flow_labels(flow), buckets, latencies.sum_ms / 1000)
+    return family
 
 
 def _add_gaps(families: _Families, snapshot: SystemSnapshot) -> None:
