@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,8 +33,8 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
-def mutants_of(module: str, *tests: str) -> Callable[[str, str, str], Mutant]:
-    """What makes a mutant of a module, from what is wrong, the old text and the new one.
+def mutants_of(module: str, *tests: str) -> Callable[[str, str], Mutant]:
+    """What makes a mutant of a module, from what is wrong, and text of it with one ``«old→new»``.
 
     Args:
         module: A path below ``mirror_ray/``, without its suffix.
@@ -41,7 +42,9 @@ def mutants_of(module: str, *tests: str) -> Callable[[str, str, str], Mutant]:
     """
     paths = tuple(f"tests/unit/{folder}/test_{name}.py" for folder, name in (test.split("/") for test in tests))
 
-    def make(wrong: str, old: str, new: str) -> Mutant:
+    def make(wrong: str, marked: str) -> Mutant:
+        before, old, new, after = re.split("[«→»]", marked)
+        old, new = before + old + after, before + new + after
         return Mutant(name=f"{module}: {wrong}", file=f"mirror_ray/{module}.py", old=old, new=new, tests=paths)
 
     return make

@@ -13,125 +13,70 @@ _repack = mutants_of("records/repack", "records/repack")
 _log = mutants_of("replication/segment_log", "replication/segment_log")
 
 MUTANTS = (
-    _select("an abort marker does not end the abort", "if control_type(batch) is ControlType.ABORT:", "if False:"),
-    _select(
-        "a transaction is aborted from behind its first batch on",
-        "coming[-1][1] <= batch.last_offset:",
-        "coming[-1][1] < batch.last_offset:",
-    ),
-    _select(
-        "what is not transactional is aborted", "batch.is_transactional and batch.producer_id", "batch.producer_id"
-    ),
-    _select("aborts come in any order", "sorted(aborted, key=lambda item: -item[1])", "list(aborted)"),
+    _select("an abort marker does not end the abort", "if «control_type(batch) is ControlType.ABORT→False»:"),
+    _select("a transaction is aborted from behind its first batch on", "coming[-1][1] <«=→» batch.last_offset:"),
+    _select("what is not transactional is aborted", "batch.«is_transactional and batch.→»producer_id"),
+    _select("aborts come in any order", "«sorted(aborted, key=lambda item: -item[1])→list(aborted)»"),
     _select(
         "markers are copied",
-        "                self._aborting.discard(batch.producer_id)\n            return False",
-        "                self._aborting.discard(batch.producer_id)\n            return True",
+        "                self._aborting.discard(batch.producer_id)\n            return «False→True»",
     ),
     _session(
         "a newcomer is unchanged for the broker",
-        "for key, position in self._changed.items() if key not in self._forgotten}",
-        "for key, position in self._changed.items()}",
+        "for key, position in self._changed.items()« if key not in self._forgotten→»}",
     ),
+    _session("another position is not told", "if «self._wanted.get(key) != position→key not in self._wanted» or"),
     _session(
-        "another position is not told", "if self._wanted.get(key) != position or", "if key not in self._wanted or"
+        "a lost session goes on", 'begin anew with everything that is wanted."""«\n        self._id = self._epoch = 0→»'
     ),
-    _session(
-        "a lost session goes on",
-        'begin anew with everything that is wanted."""\n        self._id = self._epoch = 0',
-        'begin anew with everything that is wanted."""',
-    ),
-    _fetcher(
-        "an answer to an earlier question is taken", " or not self._interest.is_asked_for(copy, fetched.key):", ":"
-    ),
-    _fetcher(
-        "an answer for one that is not fetched is taken",
-        "if copy is None or not copy.state.fetches or",
-        "if copy is None or",
-    ),
+    _fetcher("an answer to an earlier question is taken", "« or not self._interest.is_asked_for(copy, fetched.key)→»:"),
+    _fetcher("an answer for one that is not fetched is taken", "if copy is None or« not copy.state.fetches or→»"),
     _fetcher(
         "batches are processed at another place than they came for",
-        "if not copy.state.fetches or (copy.fetch_offset, copy.process_offset) != item.offsets:",
-        "if not copy.state.fetches:",
+        "if not copy.state.fetches« or (copy.fetch_offset, copy.process_offset) != item.offsets→»:",
     ),
     _fetcher(
         "batches of a partition that went back are processed",
-        "if item.copy.transforms is None and item.copy.state.fetches:",
-        "if item.copy.transforms is None:",
+        "if item.copy.transforms is None« and item.copy.state.fetches→»:",
     ),
-    _fetcher("a source that is another log is read on", "if fetched.diverging_from >= 0:", "if False:"),
-    _fetcher(
-        "the source ends at its high watermark",
-        "stable if stable >= 0 else fetched.high_watermark",
-        "fetched.high_watermark",
-    ),
-    _fetcher(
-        "aborted transactions are not told of",
-        "FetchedBatches(copy, batches, fetched.aborted,",
-        "FetchedBatches(copy, batches, [],",
-    ),
-    _interest(
-        "the leader epoch is not sent",
-        "FetchPosition(copy.fetch_offset, copy.fetch_epoch)",
-        "FetchPosition(copy.fetch_offset)",
-    ),
-    _fetcher("a position out of the log's bounds is not asked about", "            copy.out_of_range()\n", ""),
-    _fetcher(
-        "an error of a partition is not looked at", "            if fetched.error_code:\n", "            if False:\n"
-    ),
-    _fetcher("a corrupt batch is passed over", "        copy.block(error)\n", ""),
-    _batch("checksums are not compared", "    if actual != batch.crc:", "    if False:"),
-    _batch("checksums of old messages are not compared", "if zlib.crc32(message) != crc:", "if False:"),
-    _batch(
-        "a count that can't be is right", "not 0 <= batch.count <= batch.last_offset_delta + 1", "not 0 <= batch.count"
-    ),
-    _batch("a copy is transactional", "batch.attributes & ~_SOURCE_BITS,", "batch.attributes,"),
-    _batch(
-        "a batch cut off is whole",
-        "        if stop > end:\n            break\n        append(make",
-        "        append(make",
-    ),
-    _batch(
-        "a batch that begins before the position is passed on",
-        "if batch.base_offset < position:",
-        "if batch.base_offset < position - 1:",
-    ),
-    _batch("a batch with holes is passed on", "if batch.last_offset_delta + 1 != batch.count:", "if False:"),
-    _batch("the source's own timestamps are passed on", "if batch.attributes & TIMESTAMP_TYPE_BIT:", "if False:"),
+    _fetcher("a source that is another log is read on", "if «fetched.diverging_from >= 0→False»:"),
+    _fetcher("the source ends at its high watermark", "«stable if stable >= 0 else →»fetched.high_watermark"),
+    _fetcher("aborted transactions are not told of", "FetchedBatches(copy, batches, «fetched.aborted→[]»,"),
+    _interest("the leader epoch is not sent", "FetchPosition(copy.fetch_offset«, copy.fetch_epoch→»)"),
+    _fetcher("a position out of the log's bounds is not asked about", "«            copy.out_of_range()\n→»"),
+    _fetcher("an error of a partition is not looked at", "            if «fetched.error_code→False»:\n"),
+    _fetcher("a corrupt batch is passed over", "«        copy.block(error)\n→»"),
+    _batch("checksums are not compared", "    if «actual != batch.crc→False»:"),
+    _batch("checksums of old messages are not compared", "if «zlib.crc32(message) != crc→False»:"),
+    _batch("a count that can't be is right", "not 0 <= batch.count« <= batch.last_offset_delta + 1→»"),
+    _batch("a copy is transactional", "batch.attributes« & ~_SOURCE_BITS→»,"),
+    _batch("a batch cut off is whole", "        «if stop > end:\n            break\n        →»append(make"),
+    _batch("a batch that begins before the position is passed on", "if batch.base_offset < position«→ - 1»:"),
+    _batch("a batch with holes is passed on", "if «batch.last_offset_delta + 1 != batch.count→False»:"),
+    _batch("the source's own timestamps are passed on", "if «batch.attributes & TIMESTAMP_TYPE_BIT→False»:"),
+    _repack("records left out are copied", "records_from(batch, from_offset, «leave_out→()»)"),
     _repack(
-        "records left out are copied",
-        "records_from(batch, from_offset, leave_out)",
-        "records_from(batch, from_offset, ())",
+        "records before the position are copied", "records_from(batch, «from_offset→batch.base_offset», leave_out)"
     ),
-    _repack(
-        "records before the position are copied",
-        "records_from(batch, from_offset, leave_out)",
-        "records_from(batch, batch.base_offset, leave_out)",
-    ),
-    _repack("a hole at the end of a batch is not passed", "ends[-1] = max(ends[-1], batch.next_offset)", "pass"),
-    _repack("a piece ends at its last record", "ends = [piece[-1].offset + 1 for", "ends = [piece[-1].offset for"),
+    _repack("a hole at the end of a batch is not passed", "«ends[-1] = max(ends[-1], batch.next_offset)→pass»"),
+    _repack("a piece ends at its last record", "ends = [piece[-1].offset «+ 1 →»for"),
     _repack(
         "half of a batch that is too large is lost",
-        "return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle:]",
-        "return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle + 1 :]",
+        "return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle«→ + 1 »:]",
     ),
-    _repack("runs go over holes", "if last - first + 1 == len(records):", "if last - first + 1 >= len(records):"),
-    _log("a segment goes over what others wrote", "            and target == self.target + length\n", ""),
-    _log(
-        "a segment goes over a hole of the source", "source == self.source + length\n            and target", "target"
-    ),
+    _repack("runs go over holes", "if last - first + 1 «=→>»= len(records):"),
+    _log("a segment goes over what others wrote", "«            and target == self.target + length\n→»"),
+    _log("a segment goes over a hole of the source", "«source == self.source + length\n            and →»target"),
     _log(
         "a segment goes over records that were not told",
-        "            and number == (self.number + length) % SEQUENCE_MODULUS\n",
-        "",
+        "«            and number == (self.number + length) % SEQUENCE_MODULUS\n→»",
     ),
     _log(
         "where copying begins is not told",
-        "        self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)\n",
-        "",
+        "«        self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)\n→»",
     ),
-    _log("runs of a batch are at one target offset", "            target_offset += count\n", ""),
-    _log("runs of a batch have one number", "            sequence = (sequence + count) % SEQUENCE_MODULUS\n", ""),
-    _log("full blocks are not told", "for segments in self._full]", "for segments in ()]"),
-    _log("a block's epoch is lost", "epoch=assignment.epoch,", "epoch=0,"),
+    _log("runs of a batch are at one target offset", "«            target_offset += count\n→»"),
+    _log("runs of a batch have one number", "«            sequence = (sequence + count) % SEQUENCE_MODULUS\n→»"),
+    _log("full blocks are not told", "for segments in «self._full→()»]"),
+    _log("a block's epoch is lost", "epoch=«assignment.epoch→0»,"),
 )
