@@ -59,7 +59,7 @@ def main(port: int, command: list[str]) -> None:
 
 def _program(command: list[str]) -> int:
     """Where in Python's command line the program stands, behind Python and its options."""
-    return next(place for place, each in enumerate(command) if place and not each.startswith("-"))
+    return next(place for place, word in enumerate(command) if place and not word.startswith("-"))
 
 
 if __name__ == "__main__":

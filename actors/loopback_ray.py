@@ -92,8 +92,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
         own = _own(name, node, detached=detached)
         own_ray.remember(own)
     except BaseException as error:
-        for each in begun:
-            _end_node(each)
+        for begun_node in begun:
+            _end_node(begun_node)
         if isinstance(error, MirrorError) or not isinstance(error, Exception):
             raise
         raise MirrorError(
@@ -103,7 +103,7 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
 
 
 def _own(name: str, node: Any, *, detached: bool) -> own_ray.OwnRay:
-    pids = [each.process.pid for kind in ("raylet", "gcs_server") for each in node.all_processes[kind]]
+    pids = [info.process.pid for kind in ("raylet", "gcs_server") for info in node.all_processes[kind]]
     return own_ray.OwnRay(
         name=name,
         address=node.gcs_address,
@@ -118,8 +118,8 @@ def _own(name: str, node: Any, *, detached: bool) -> own_ray.OwnRay:
 def _end_node(node: Any) -> None:
     """End the processes of a node that has not come up, or that Ctrl-C has come upon: nobody else knows of them."""
     for started in getattr(node, "all_processes", {}).values():
-        for each in started:
-            each.process.kill()
+        for info in started:
+            info.process.kill()
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _agents_on_demand(port: int) -> Iterator[None]:
     def start_ray_process(command: list[str], process_type: str, *args: Any, **options: Any) -> Any:
         if process_type == PROCESS_TYPE_RAYLET:
             for key, at in waits.items():
-                (place,) = (place for place, each in enumerate(command) if each.startswith(key))
+                (place,) = (place for place, word in enumerate(command) if word.startswith(key))
                 agent = subprocess.list2cmdline([sys.executable, "-S", "-E", lazy_agent.__file__, str(at)])
                 command[place] = f"{key}{agent} {command[place].removeprefix(key)}"
             command.append(f"--dashboard_agent_listen_port={_NOBODY[2]}")

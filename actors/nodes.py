@@ -61,7 +61,7 @@ def _request(replicators: int, cpus: float) -> None:
     if replicators and cpus:
         free = _free_cpus()
         used = [total - free.get(node, 0.0) for node, total in _cpus(state.total_resources_per_node()).items()]
-        bundles = [{"CPU": each} for each in (*used, *[cpus] * replicators) if each > _GRAIN]
+        bundles = [{"CPU": cpu} for cpu in (*used, *[cpus] * replicators) if cpu > _GRAIN]
     request_resources(bundles=bundles)
 
 
@@ -70,4 +70,4 @@ def _free_cpus() -> dict[str, float]:
 
 
 def _cpus(resources: _Resources) -> dict[str, float]:
-    return {node: each.get("CPU", 0.0) for node, each in resources.items()}
+    return {node: resource.get("CPU", 0.0) for node, resource in resources.items()}

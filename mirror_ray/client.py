@@ -198,10 +198,10 @@ def _positions(
         return CheckpointRecord.decode(key, value) if wanted(checkpoint_group(key)) else None
 
     found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-    for each in _decoded(topic, records, decode):
-        if each is not None:
-            position = OffsetAndMetadata(each.downstream_offset, each.metadata)
-            found.setdefault(each.group, {})[each.partition] = position
+    for checkpoint in _decoded(topic, records, decode):
+        if checkpoint is not None:
+            position = OffsetAndMetadata(checkpoint.downstream_offset, checkpoint.metadata)
+            found.setdefault(checkpoint.group, {})[checkpoint.partition] = position
     return found
 
 

@@ -183,9 +183,9 @@ def _end(process: psutil.Process) -> None:
         workers = process.children(recursive=True)
         process.terminate()
         _, late = psutil.wait_procs([process, *workers], timeout=_STOP_TIMEOUT_S)
-        for each in late:
+        for survivor in late:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                survivor.kill()
 
 
 @contextmanager
@@ -196,12 +196,12 @@ def _uninterrupted() -> Iterator[None]:
         return
     came: list[int] = []
     held = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda number, _: came.append(number)) for each in held]
+    before = [signal.signal(signum, lambda number, _: came.append(number)) for signum in held]
     try:
         yield
     finally:
-        for each, handler in zip(held, before, strict=True):
-            signal.signal(each, handler or signal.SIG_DFL)
+        for signum, handler in zip(held, before, strict=True):
+            signal.signal(signum, handler or signal.SIG_DFL)
         for number in came:
             signal.raise_signal(number)
 

@@ -46,13 +46,13 @@ def assign(
         return {}
     held: dict[str, list[FlowPartition]] = {name: [] for name in sorted(replicators)}
     homeless: list[FlowPartition] = []
-    for partition in sorted(partitions, key=lambda each: _layout(each, partitions[each])):
+    for partition in sorted(partitions, key=lambda partition: _layout(partition, partitions[partition])):
         held.get(owners.get(partition, ""), homeless).append(partition)
     quotas = _quotas(len(partitions), held)
     for name, mine in held.items():
         homeless += mine[quotas[name] :]
         del mine[quotas[name] :]
-    homeless.sort(key=lambda each: _layout(each, partitions[each]), reverse=True)
+    homeless.sort(key=lambda partition: _layout(partition, partitions[partition]), reverse=True)
     for name, mine in held.items():
         while len(mine) < quotas[name]:
             mine.append(homeless.pop())
@@ -101,14 +101,14 @@ def _best_swap(
 
     None where no swap closes at least a tenth of it: a move is not free.
     """
-    lightest = min(taking, key=lambda each: (weights[each].load, each), default=None)
+    lightest = min(taking, key=lambda partition: (weights[partition].load, partition), default=None)
     if lightest is None:
         return None
 
     def left_over(candidate: FlowPartition) -> float:
         return abs(gap - 2 * (weights[candidate].load - weights[lightest].load))
 
-    give = min(giving, key=lambda each: (left_over(each), each), default=None)
+    give = min(giving, key=lambda partition: (left_over(partition), partition), default=None)
     if give is None or left_over(give) > 0.9 * gap:
         return None
     return give, lightest, weights[give].load - weights[lightest].load

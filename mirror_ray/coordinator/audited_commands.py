@@ -112,9 +112,9 @@ class AuditedCommands:
         if settings is None:
             return []
         live = {
-            (each.name.source, each.name.target): each.name.live
-            for each in settings.flows
-            if each.enabled and flow in (None, str(each.name), str(each.name.live))
+            (configured.name.source, configured.name.target): configured.name.live
+            for configured in settings.flows
+            if configured.enabled and flow in (None, str(configured.name), str(configured.name.live))
         }
         return [self._audit_logs.of(settings, name, operator=operator) for name in live.values()]
 
@@ -147,7 +147,7 @@ def _state(verb: Verb, flow: str | None, seen: CommandState) -> str | None:
         return f"{seen.replicators} replicators, by load {bounds.min_replicators} to {bounds.max_replicators}"
     if verb.state == "flows":
         flows = seen.settings.flows if seen.settings else ()
-        names = ", ".join(str(each.name) for each in flows if each.enabled and each.name.is_live)
+        names = ", ".join(str(flow.name) for flow in flows if flow.enabled and flow.name.is_live)
         return f"runs {names}, {seen.replicators} replicators" if names else "does not run"
     return None
 

@@ -28,11 +28,11 @@ def _plain(value: object) -> object:
         case Secret():
             return value.text, value.option, value.trimmed, _plain(value.providers)
         case BaseModel():
-            return [(name, _plain(each)) for name, each in value]
+            return [(name, _plain(item)) for name, item in value]
         case Mapping():
             return [(key, _plain(value[key])) for key in sorted(value)]
         case tuple() | list():
-            return [_plain(each) for each in value]
+            return [_plain(item) for item in value]
         case _:
             return value
 

@@ -86,7 +86,7 @@ def advise(load: SystemLoad, terms: ElasticSettings, late: Sequence[LateFlow]) -
     total = sum(load.cpus)
     used = f"replicators at {total / len(load.cpus):.0%} of a core"
     if late:
-        used = f"{max(late, key=lambda each: each.seconds)}, {used}"
+        used = f"{max(late, key=lambda flow: flow.seconds)}, {used}"
     needed = math.ceil(total / terms.target_cpu - _GRAIN)
     kind: Kind = "busy"
     if late and needed <= load.wanted:

@@ -48,7 +48,7 @@ class GatewayAccess:
 
     def renew(self) -> None:
         """Read the tokens' and the certificate's files again. Blocks for as long as that takes."""
-        self._notices += [Notice("warning", each) for each in self.keyring.renew()]
+        self._notices += [Notice("warning", problem) for problem in self.keyring.renew()]
         if self._certificate is not None and (told := self._certificate.renew()) is not None:
             self._notices.append(Notice("warning" if self._certificate.wrong else "info", told))
 

@@ -93,7 +93,7 @@ def safe_headers() -> dict[str, str]:
 
 def is_text(value: str) -> bool:
     """Whether a string is Unicode: bytes that are no UTF-8 are decoded into halves of surrogate pairs."""
-    return not any("\ud800" <= each <= "\udfff" for each in value)
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_open(path: str) -> bool:

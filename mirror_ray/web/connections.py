@@ -166,8 +166,8 @@ class ConnectionLimiter:
     async def close(self) -> None:
         """End all that is open."""
         tasks = list(self._guests)
-        for each in tasks:
-            each.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _make_room(self) -> None:

@@ -53,8 +53,8 @@ class Subscribers:
 
     async def close(self, _: web.Application) -> None:
         """End them all."""
-        for each in list(self._there):
-            self._end(each)
+        for number in list(self._there):
+            self._end(number)
 
 
 def stream(
@@ -100,7 +100,7 @@ def frame(seen: CachedSnapshot, after: int) -> tuple[str, int]:
     snapshot = seen.snapshot
     # A coordinator that began anew counts from one again.
     newest = snapshot.events[-1].number if snapshot.events else after
-    fresh = [each for each in snapshot.events if each.number > after or newest < after]
+    fresh = [event for event in snapshot.events if event.number > after or newest < after]
     body = {
         "up": seen.up,
         "age_seconds": round(seen.age_s, 1),

@@ -62,7 +62,7 @@ def routes(
 
     async def groups(request: web.Request) -> web.Response:
         try:
-            return _json(_of_flow(request, await cached_groups.get(), lambda each: each.flow))
+            return _json(_of_flow(request, await cached_groups.get(), lambda row: row.flow))
         except MirrorError as error:
             return refuse(503, str(error))
 
@@ -110,13 +110,13 @@ def _shown(cache: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitab
 
 
 def _topics(snapshot: SystemSnapshot, request: web.Request) -> object:
-    return _rows(request, _of_flow(request, snapshot.topics, lambda each: each.flow))
+    return _rows(request, _of_flow(request, snapshot.topics, lambda row: row.flow))
 
 
 def _partitions(snapshot: SystemSnapshot, request: web.Request) -> object:
     topic = request.query.get("topic")
-    there = _of_flow(request, snapshot.partitions, lambda each: each.flow)
-    return _rows(request, [each for each in there if topic in (None, each.topic)])
+    there = _of_flow(request, snapshot.partitions, lambda row: row.flow)
+    return _rows(request, [row for row in there if topic in (None, row.topic)])
 
 
 def _events(snapshot: SystemSnapshot, request: web.Request) -> object:
@@ -124,7 +124,7 @@ def _events(snapshot: SystemSnapshot, request: web.Request) -> object:
 
 
 def _gaps(snapshot: SystemSnapshot, request: web.Request) -> object:
-    return _of_flow(request, snapshot.gaps, lambda each: each.flow)
+    return _of_flow(request, snapshot.gaps, lambda row: row.flow)
 
 
 _VIEWS: Final[dict[str, _View]] = {
@@ -152,7 +152,7 @@ def _wanted(request: web.Request) -> AuditQuery:
 
 def _of_flow(request: web.Request, values: Iterable[_T], flow_of: Callable[[_T], str]) -> list[_T]:
     flow = request.query.get("flow")
-    return [each for each in values if flow in (None, flow_of(each))]
+    return [value for value in values if flow in (None, flow_of(value))]
 
 
 def _rows(request: web.Request, values: list[_T]) -> list[_T]:

@@ -47,11 +47,13 @@ class TokenTable:
                 digests[holder] = _digest(found.encode())
         self._digests = digests
         told, self._told = self._told, tuple(problems)
-        return [each for each in problems if each not in told]
+        return [problem for problem in problems if problem not in told]
 
     def _read(self) -> Iterator[tuple[str, TokenHolder, str | LookupError]]:
         given = self._settings
-        secrets = [(f"gateway.tokens: {each.user}'s token", each.user, each.may, each.token) for each in given.tokens]
+        secrets = [
+            (f"gateway.tokens: {named.user}'s token", named.user, named.may, named.token) for named in given.tokens
+        ]
         if given.token is not None:
             secrets.insert(0, ("gateway.token", "", "act", given.token))
         for key, user, may, secret in secrets:
@@ -69,7 +71,7 @@ class TokenTable:
         given = authorization[0] if len(authorization) == 1 else ""
         # Bytes that are no UTF-8 are kept by aiohttp as surrogates.
         digest = _digest(given.removeprefix(_SCHEME).encode("utf-8", "surrogateescape"))
-        found = [each for each, known in self._digests.items() if hmac.compare_digest(known, digest)]
+        found = [holder for holder, known in self._digests.items() if hmac.compare_digest(known, digest)]
         return found[0] if found and given.startswith(_SCHEME) else None
 
     @property
@@ -80,7 +82,7 @@ class TokenTable:
     @property
     def lets_act(self) -> bool:
         """Whether anybody may act."""
-        return any(each.acts for each in self._digests)
+        return any(holder.acts for holder in self._digests)
 
 
 def _digest(token: bytes) -> bytes:

@@ -47,24 +47,31 @@ class Control(Network):
     def coordinating(self) -> list[Act]:
         """Opening the state, handing out, fencing, adopting, persisting."""
         acts: list[Act] = []
-        for each in self.coordinators:
-            if not each.opened:
-                acts.append(each.open)
+        for coordinator in self.coordinators:
+            if not coordinator.opened:
+                acts.append(coordinator.open)
                 continue
-            acts += [each.flush, partial(self._compare, each)]
-            for number in each.to_grant():
-                acts += [partial(self._grant, each, number, to) for to in self.replicators if to not in self.buried]
-            acts += [partial(each.fence, number, self.now_s) for number in each.to_fence()]
-            acts += [partial(each.wait_is_over, n) for n, until_s in each.waits.items() if until_s <= self.now_s]
+            acts += [coordinator.flush, partial(self._compare, coordinator)]
+            for number in coordinator.to_grant():
+                acts += [
+                    partial(self._grant, coordinator, number, to) for to in self.replicators if to not in self.buried
+                ]
+            acts += [partial(coordinator.fence, number, self.now_s) for number in coordinator.to_fence()]
             acts += [
-                partial(each.gone, owner, seen=True)
-                for owner in {owner for owner, _ in each.owners.values()} - self.replicators.keys()
+                partial(coordinator.wait_is_over, n)
+                for n, until_s in coordinator.waits.items()
+                if until_s <= self.now_s
             ]
             acts += [
-                partial(self._adopt, each, replicator, number)
+                partial(coordinator.gone, owner, seen=True)
+                for owner in {owner for owner, _ in coordinator.owners.values()} - self.replicators.keys()
+            ]
+            acts += [
+                partial(self._adopt, coordinator, replicator, number)
                 for replicator in self.running()
                 for number in replicator.copies
-                if replicator.number not in self.buried and each.owners.get(number, (0, 0))[0] != replicator.number
+                if replicator.number not in self.buried
+                and coordinator.owners.get(number, (0, 0))[0] != replicator.number
             ]
         acts += [partial(self._deliver, order) for order in self.orders if self._is_heard(order.replicator)]
         return acts
@@ -74,8 +81,9 @@ class Control(Network):
         for number, (owner, epoch) in list(coordinator.owners.items()):
             holder = self.replicators.get(owner)
             ordered = any(
-                (each.replicator, each.assignment.partition.partition, each.assignment.epoch) == (owner, number, epoch)
-                for each in self.orders
+                (order.replicator, order.assignment.partition.partition, order.assignment.epoch)
+                == (owner, number, epoch)
+                for order in self.orders
             )
             if holder is not None and holder.runs and number not in holder.copies and not ordered:
                 coordinator.disown(number, free=True)
@@ -110,9 +118,9 @@ class Control(Network):
         if holder is None or not holder.runs or coordinator.fenced:
             return
         self.orders = [
-            each
-            for each in self.orders
-            if (each.replicator, each.assignment.partition.partition) != (holder.number, number)
+            order
+            for order in self.orders
+            if (order.replicator, order.assignment.partition.partition) != (holder.number, number)
         ]
         if number in holder.copies:
             copy = holder.copies[number]
@@ -124,7 +132,11 @@ class Control(Network):
 
     def reporting(self) -> list[Act]:
         """Reports going out and coming in."""
-        acts: list[Act] = [partial(self._report, each) for each in self.running() if each.copies or each.given_up]
+        acts: list[Act] = [
+            partial(self._report, replicator)
+            for replicator in self.running()
+            if replicator.copies or replicator.given_up
+        ]
         if self.reports:
             acts.append(self._hear)
         return acts
@@ -134,15 +146,15 @@ class Control(Network):
             self._check(report)
             self.reports.append((replicator.number, report))
         for number, epoch in replicator.given_up:
-            for each in self.coordinators:
-                if each.owners.get(number) == (replicator.number, epoch):
-                    each.disown(number, free=True)
+            for coordinator in self.coordinators:
+                if coordinator.owners.get(number) == (replicator.number, epoch):
+                    coordinator.disown(number, free=True)
         replicator.given_up.clear()
 
     def _hear(self) -> None:
         replicator, report = self.reports.pop(0)
-        for each in self.coordinators:
-            each.hear(replicator, report)
+        for coordinator in self.coordinators:
+            coordinator.hear(replicator, report)
 
     def _check(self, report: PartitionReport) -> None:
         number = report.partition.partition

@@ -49,7 +49,7 @@ def traffic(clusters: Clusters, topic: str) -> Iterator[list[int]]:
 
 def found(mirror: Mirror, into: str) -> BackfillStatus | None:
     """The newest backfill into a topic; a coordinator that begins has not read of any yet."""
-    return next((each for each in reversed(mirror.backfills("A->B")) if each.into == into), None)
+    return next((backfill for backfill in reversed(mirror.backfills("A->B")) if backfill.into == into), None)
 
 
 def wait_until_begun(mirror: Mirror, into: str) -> None:
@@ -87,7 +87,7 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         assert not topics_with(clusters.b, other)
         assert found(mirror, other) is None
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
-        assert [each.into for each in mirror.status().backfills] == [other]
+        assert [backfill.into for backfill in mirror.status().backfills] == [other]
         wait_until_begun(mirror, other)
         kill(mirror.replicators[0].pid)
         with pytest.raises(ConfigError, match=r"under way|done"):
@@ -188,7 +188,7 @@ def test_the_command(clusters: Clusters, system: str) -> None:
     ended = command(*asked, "-o", "json")
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.stdout)["state"] == "done"
-    (listed,) = [each for each in json.loads(command("A->B", "-o", "json").stdout) if each["into"] == other]
+    (listed,) = [backfill for backfill in json.loads(command("A->B", "-o", "json").stdout) if backfill["into"] == other]
     assert (listed["copied"], listed["eta_seconds"]) == (18_995, 0.0)
     assert other in command().stdout
     assert read_all(b, other)[0] == read_all(a, topic)[0][5:19_000]

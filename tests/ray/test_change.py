@@ -24,11 +24,11 @@ def _settings(clusters: Clusters, *topics: str) -> MirrorSettings:
 
 
 def _copied(mirror: Mirror, topic: str) -> int:
-    return sum(each.position for each in mirror.partitions() if each.topic == topic)
+    return sum(partition.position for partition in mirror.partitions() if partition.topic == topic)
 
 
 def _assigned(mirror: Mirror, topic: str) -> int:
-    return sum("assigned" in each.text and f"{topic}-" in each.text for each in mirror.events(1000))
+    return sum("assigned" in event.text and f"{topic}-" in event.text for event in mirror.events(1000))
 
 
 def test_a_filter_is_changed_under_traffic(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
@@ -40,13 +40,13 @@ def test_a_filter_is_changed_under_traffic(clusters: Clusters, make_topic: Topic
     start_system(_settings(clusters, stays, leaves), name=system)
     mirror = attach(system)
     wait_until(lambda: _copied(mirror, leaves) == 1000, 30, "what leaves is copied before")
-    pids = [each.pid for each in mirror.replicators]
+    pids = [replicator.pid for replicator in mirror.replicators]
     with Production(config, stays, 2, records_per_s=200), Arrivals(remote, f"A.{stays}", 2) as arrivals:
         wait_until(lambda: arrivals.first_s((0, 1), 0.0), 20, "traffic arrives")
         since_s = time.monotonic()
         start_system(_settings(clusters, stays, comes), name=system)
         wait_until(lambda: _copied(mirror, comes) == 1000, 20, "what comes is copied")
-        assert leaves not in {each.topic for each in mirror.partitions()}
+        assert leaves not in {partition.topic for partition in mirror.partitions()}
         produce(config, leaves, sample_messages(1000, partitions=2, first=1000))
         # Elsewhere matching this pattern and this name would take years.
         create_topic(config, f"{'a' * 40}.{stays}")
@@ -55,7 +55,7 @@ def test_a_filter_is_changed_under_traffic(clusters: Clusters, make_topic: Topic
         longest_s = arrivals.longest_s((0, 1), since_s)
     assert longest_s < _STANDSTILL_S
     assert _assigned(mirror, stays) == 1
-    assert [each.pid for each in mirror.replicators] == pids
+    assert [replicator.pid for replicator in mirror.replicators] == pids
     wait_until(lambda: mirror.flows[0].lag_records == 0, 20, "caught up")
     for topic in (stays, comes, leaves):
         assert_equal_copies(config, remote, topic, f"A.{topic}")

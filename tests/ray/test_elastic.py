@@ -32,8 +32,8 @@ def nodes() -> Iterator[Cluster]:
 
 def _handed_out(scene: Scene) -> list[str]:
     """The partitions that were handed out after the first time, each as often as it was."""
-    texts = [each.text.partition("assigned ") for each in scene.mirror.events(500)]
-    return [name for _, _, names in [each for each in texts if each[1]][1:] for name in names.split(", ")]
+    texts = [event.text.partition("assigned ") for event in scene.mirror.events(500)]
+    return [name for _, _, names in [text for text in texts if text[1]][1:] for name in names.split(", ")]
 
 
 def test_replicators_follow_load_and_nodes(clusters: Clusters, make_topic: TopicMaker, nodes: Cluster) -> None:
@@ -48,15 +48,17 @@ def test_replicators_follow_load_and_nodes(clusters: Clusters, make_topic: Topic
         leaving = add_node(nodes)
         scene.spread_over(2)
         scene.event("scale from 1 to 2 replicators: ")
-        first, second = (each.id for each in scene.mirror.replicators)
+        first, second = (replicator.id for replicator in scene.mirror.replicators)
         stayed = scene.owned_by(first)
         lost = add_node(nodes)
         announce_end(leaving)
         scene.event("its node is going away")
-        wait_until(lambda: second not in {each.id for each in scene.mirror.replicators}, 30, "it has been left")
+        wait_until(
+            lambda: second not in {replicator.id for replicator in scene.mirror.replicators}, 30, "it has been left"
+        )
         scene.spread_over(2)
         nodes.remove_node(leaving)
-        assert not [each for each in scene.mirror.events(500) if each.level == "error"], scene.log()
+        assert not [event for event in scene.mirror.events(500) if event.level == "error"], scene.log()
         nodes.remove_node(lost, allow_graceful=False)
         wait_until(lambda: scene.owned_by(first) == set(range(PARTITIONS)), 30, "all with the one that is left")
         add_node(nodes)
@@ -66,7 +68,7 @@ def test_replicators_follow_load_and_nodes(clusters: Clusters, make_topic: Topic
         scene.event("scale from 2 to 1 replicators: fewer do")
         wait_until(lambda: len(scene.mirror.replicators) == 1, 30, "one replicator")
         scene.ends_equal()
-        assert not {f"{scene.topic}-{each}" for each in stayed} & set(_handed_out(scene)), scene.log()
+        assert not {f"{scene.topic}-{partition}" for partition in stayed} & set(_handed_out(scene)), scene.log()
         scene.mirror.down(10.0)
 
 
@@ -86,7 +88,10 @@ def test_coordinators_are_on_the_head(nodes: Cluster) -> None:
     for _ in range(2):
         add_node(nodes)
     coordinators = [spawn_coordinator(f"test-{uuid.uuid4().hex[:6]}") for _ in range(3)]
-    where = [each.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()) for each in coordinators]
+    where = [
+        coordinator.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+        for coordinator in coordinators
+    ]
     # This process is at the head, too.
     assert ray.get(where) == [ray.get_runtime_context().get_node_id()] * 3
 
@@ -103,6 +108,6 @@ def test_rays_autoscaler_brings_nodes_and_takes_them_back(
         scene.production.stop()
         start_system(scene.settings.model_copy(update={"elastic": _CALM}), name=system)
         wait_until(lambda: _nodes_alive() == 1, 60, "the node has gone again")
-        assert not [each for each in scene.mirror.events(500) if each.level == "error"], scene.log()
+        assert not [event for event in scene.mirror.events(500) if event.level == "error"], scene.log()
         scene.ends_equal()
         scene.mirror.down(10.0)

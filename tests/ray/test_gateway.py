@@ -50,15 +50,21 @@ def _address(mirror: Mirror) -> str:
 
 def _gateway_pid(url: str) -> int:
     port = int(url.rpartition(":")[2])
-    listening = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
-    return next(each.pid for each in listening if tuple(each.laddr)[1:] == (port,) and each.pid is not None)
+    listening = (connection for connection in psutil.net_connections("tcp") if connection.status == psutil.CONN_LISTEN)
+    return next(
+        connection.pid
+        for connection in listening
+        if tuple(connection.laddr)[1:] == (port,) and connection.pid is not None
+    )
 
 
 def _audited(url: str, topic: str) -> bool:
     """Whether the log has the creation by the coordinator, and this user's acts."""
     found = json.loads(_get(url, "/api/v1/audit?limit=1000"))
-    made = [(each["system"], each["component"]) for each in found if each["subject"] == f"topic A.{topic}"]
-    acts = [each for each in found if topic in f"{each['before']} {each['after']}" and each["operator"] == whoami()]
+    made = [(entry["system"], entry["component"]) for entry in found if entry["subject"] == f"topic A.{topic}"]
+    acts = [
+        entry for entry in found if topic in f"{entry['before']} {entry['after']}" and entry["operator"] == whoami()
+    ]
     return len(set(made)) == 1 and made[0][1] == "coordinator" and [e["kind"] for e in acts] == ["pause", "resume"]
 
 

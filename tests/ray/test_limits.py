@@ -34,9 +34,9 @@ def _fill(cluster: DevCluster, topic: str, megabytes: int) -> None:
 
 def _rates(cluster: DevCluster, *topics: str) -> list[float]:
     """Bytes a second by which each topic grows."""
-    before, began_s = [cluster.log_bytes(each) for each in topics], time.monotonic()
+    before, began_s = [cluster.log_bytes(name) for name in topics], time.monotonic()
     time.sleep(_SECONDS)
-    grown, took_s = [cluster.log_bytes(each) for each in topics], time.monotonic() - began_s
+    grown, took_s = [cluster.log_bytes(name) for name in topics], time.monotonic() - began_s
     return [(after - earlier) / took_s for earlier, after in zip(before, grown, strict=True)]
 
 
@@ -54,11 +54,11 @@ def _flow(mirror: Mirror) -> FlowStatus:
 
 
 def _lag(mirror: Mirror, topic: str) -> int | None:
-    return next(each.lag_records for each in mirror.topics() if each.topic == topic)
+    return next(row.lag_records for row in mirror.topics() if row.topic == topic)
 
 
 def _assigned(mirror: Mirror) -> int:
-    return sum("assigned" in each.text for each in mirror.events(1000))
+    return sum("assigned" in event.text for event in mirror.events(1000))
 
 
 def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:

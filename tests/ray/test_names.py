@@ -71,7 +71,7 @@ class Scene:
 
 def copied(mirror: Mirror) -> int:
     """Records that the target has acknowledged."""
-    return sum(each.position for each in mirror.partitions())
+    return sum(partition.position for partition in mirror.partitions())
 
 
 def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> None:
@@ -87,7 +87,7 @@ def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> No
     killed_ms = int(time.time() * 1000)
     scene.fill(RECORDS)
     wait_caught_up(mirror, {("A->B", topic): count for topic, count in scene.partitions.items()}, 60)
-    assert victim not in [each.pid for each in mirror.replicators]
+    assert victim not in [replicator.pid for replicator in mirror.replicators]
     assert topics_with(clusters.b, scene.mark) == set(scene.remotes.values())
     sources = {topic: scene.read(clusters.a, topic) for topic in scene.partitions}
     targets = {remote: scene.read(clusters.b, remote) for remote in scene.remotes.values()}
@@ -110,14 +110,14 @@ def _verified(mirror: Mirror, scene: Scene, killed_ms: int) -> None:
     """``verify`` finds every record; which of a merged topic's last second before the kill are whose may be unknown."""
     flow = FlowName("A", "B")
     report = asyncio.run(verify_flow(mirror.settings(), flow, VerifyRequest(topics=tuple(scene.partitions))))
-    doubtful = [each for each in report.partitions if each.outcome != "equal"]
-    for each in doubtful:
-        assert each.topic in (scene.orders, scene.payments), each.text
-        assert "others write to the remote topic" in each.text
+    doubtful = [outcome for outcome in report.partitions if outcome.outcome != "equal"]
+    for outcome in doubtful:
+        assert outcome.topic in (scene.orders, scene.payments), outcome.text
+        assert "others write to the remote topic" in outcome.text
     if doubtful:
-        later = VerifyRequest(topics=tuple({each.topic for each in doubtful}), since_ms=killed_ms)
+        later = VerifyRequest(topics=tuple({outcome.topic for outcome in doubtful}), since_ms=killed_ms)
         report = asyncio.run(verify_flow(mirror.settings(), flow, later))
-        assert [each.text for each in report.partitions if each.outcome != "equal"] == []
+        assert [outcome.text for outcome in report.partitions if outcome.outcome != "equal"] == []
 
 
 def _told_alike(mirror: Mirror, scene: Scene) -> None:
@@ -125,10 +125,10 @@ def _told_alike(mirror: Mirror, scene: Scene) -> None:
     settings, flow = mirror.settings(), FlowName("A", "B")
     rows = asyncio.run(carry_out(settings, BulkOrder(flow=flow), LocalMaps))
     asked = {
-        (each.group, TopicPartition(p.topic, p.partition)): (p.target_offset, p.exact)
-        for each in mirror.groups("A->B")
-        for p in each.partitions
-        if scene.mark in each.group
+        (status.group, TopicPartition(p.topic, p.partition)): (p.target_offset, p.exact)
+        for status in mirror.groups("A->B")
+        for p in status.partitions
+        if scene.mark in status.group
     }
     found = {
         (row.group, row.origin): (row.translation.offset, row.translation.exact)
@@ -179,7 +179,7 @@ def _groups(
         consumer.commit(offsets=[KafkaPartition(scene.orders, 0, positions["one"][scene.orders])], asynchronous=False)
         for (group, remote), offset in wanted.items():
             _wait_for(mirror, scene, f"{group}-{scene.mark}", remote, offset)
-    shown = {each.group: {p.topic: p.exact for p in each.partitions} for each in mirror.groups("A->B")}
+    shown = {status.group: {p.topic: p.exact for p in status.partitions} for status in mirror.groups("A->B")}
     for group, offsets in positions.items():
         # What the group has read already behind the offset it reads again, and is told so.
         exact = {t: place(t, offset) <= wanted[group, scene.remotes[t]] for t, offset in offsets.items()}
@@ -192,5 +192,5 @@ def _wait_for(mirror: Mirror, scene: Scene, group: str, remote: str, offset: int
             lambda: committed(scene.target, group, remote, 1) == {0: offset}, 20, f"{group} at {offset} in {remote}"
         )
     except AssertionError as error:
-        told = [str(p) for each in mirror.groups("A->B") if each.group == group for p in each.partitions]
+        told = [str(p) for status in mirror.groups("A->B") if status.group == group for p in status.partitions]
         raise AssertionError("\n".join([str(error), *told])) from None

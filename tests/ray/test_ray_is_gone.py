@@ -41,9 +41,9 @@ def test_a_command_whose_ray_is_gone_says_so() -> None:
         finally:
             process.kill()
             # Ray's agents would look for the dead for half a minute more.
-            for each in family:
+            for member in family:
                 with suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    member.kill()
     assert process.returncode == MirrorError.exit_code
     assert f"error: Ray at {own.address}, in which Spark ran, is gone" in talk
     assert own_ray.find(name) is None

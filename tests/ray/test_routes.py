@@ -44,18 +44,18 @@ def test_each_record_is_in_one_topic_through_kills_and_changes(
     sources = read_all(config, topic)
     for remote, digits in ((f"A.{topic}", b"23456"), (low, b"01"), (high, b"789")):
         for partition, records in read_all(clusters.b.confluent_config(), remote).items():
-            assert records == [each for each in sources[partition] if (each.key or b"")[-1:] in digits]
+            assert records == [record for record in sources[partition] if (record.key or b"")[-1:] in digits]
 
     produce(config, topic, _numbered(RECORDS), codec="lz4", batch_num_messages=50)
     run(system, settings({".*[01]": low, ".*[23]": other}))  # type: ignore[arg-type]
     wait_caught_up(mirror, {(name, topic): PARTITIONS for name in ("A->B", f"A->B#{low}", f"A->B#{other}")}, 60)
     there = [
-        (partition, each)
+        (partition, record)
         for remote in (f"A.{topic}", low, high, other)
         for partition, records in read_all(clusters.b.confluent_config(), remote).items()
-        for each in records
+        for record in records
     ]
-    every = [(partition, each) for partition, records in read_all(config, topic).items() for each in records]
+    every = [(partition, record) for partition, records in read_all(config, topic).items() for record in records]
     assert sorted(there, key=repr) == sorted(every, key=repr)
 
 
@@ -65,4 +65,4 @@ def _numbered(first: int) -> list[Message]:
 
 
 def _position(mirror: Mirror) -> int:
-    return sum(each.position for each in mirror.partitions())
+    return sum(partition.position for partition in mirror.partitions())

@@ -34,7 +34,7 @@ def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0)
     """Wait until ``records`` of ``topic`` are acknowledged by the target."""
 
     def done() -> bool:
-        return sum(each.position for each in mirror.partitions() if each.topic == topic) == records
+        return sum(partition.position for partition in mirror.partitions() if partition.topic == topic) == records
 
     wait_until(done, timeout_s, f"{records} records of {topic} copied")
 
@@ -73,17 +73,18 @@ def test_killed_replicator_is_replaced_and_the_copy_is_equal(
     start_system(_settings(clusters, topic, replicators=2), name=system)
     mirror = attach(system)
     _wait_for(mirror, topic, 3000)
-    wait_until(lambda: sorted(each.partitions for each in mirror.replicators) == [3, 3], 20, "three each")
+    wait_until(lambda: sorted(replicator.partitions for replicator in mirror.replicators) == [3, 3], 20, "three each")
     victim = mirror.replicators[1]
     os.kill(victim.pid, signal.SIGKILL)
     killed_s = time.monotonic()
     produce(config, topic, sample_messages(3000, partitions=6, first=3000))
     _wait_for(mirror, topic, 6000)
     elapsed_s = time.monotonic() - killed_s
-    assert elapsed_s < 5, "\n".join(f"{each.time_ms} {each.subject}: {each.text}" for each in mirror.events())
+    assert elapsed_s < 5, "\n".join(f"{event.time_ms} {event.subject}: {event.text}" for event in mirror.events())
     wait_until(
         lambda: (
-            [each.state for each in mirror.replicators] == ["running"] * 2 and mirror.replicators[1].pid != victim.pid
+            [replicator.state for replicator in mirror.replicators] == ["running"] * 2
+            and mirror.replicators[1].pid != victim.pid
         ),
         20,
         "a replacement",
@@ -131,7 +132,7 @@ def test_killed_checkpoint_actor_is_replaced_and_groups_go_on(
     os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
     carried(70)
     assert carried(20) < 5
-    (status,) = [each for each in mirror.groups("A->B") if each.group == group]
+    (status,) = [status for status in mirror.groups("A->B") if status.group == group]
     assert status.state == "synced"
     assert mirror.translate("A->B", topic, 0, 99).offset == 99
 

@@ -37,7 +37,7 @@ def test_killed_replicators_leave_out_and_copy_each_record_once(
     wait_caught_up(mirror, {("A->B", topic): PARTITIONS}, 60)
     there = read_all(clusters.b.confluent_config(), f"A.{topic}")
     for partition, records in read_all(config, topic).items():
-        kept = [each._replace(headers=(("from", b"A"),)) for each in records if (each.key or b"")[-1:] in b"037"]
+        kept = [record._replace(headers=(("from", b"A"),)) for record in records if (record.key or b"")[-1:] in b"037"]
         assert there[partition] == kept
 
 
@@ -46,4 +46,4 @@ def _numbered() -> list[Message]:
 
 
 def _position(mirror: Mirror) -> int:
-    return sum(each.position for each in mirror.partitions())
+    return sum(partition.position for partition in mirror.partitions())

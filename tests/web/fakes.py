@@ -135,8 +135,8 @@ class Site:
 
     async def end_streams(self) -> None:
         """As for somebody who needs the room."""
-        for each in self.app.on_shutdown:
-            await each(self.app)
+        for callback in self.app.on_shutdown:
+            await callback(self.app)
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
         """Status and JSON of an address."""

@@ -29,8 +29,8 @@ _PATHS: Final = (
         b"*",
         b"http://x/",
     ),
-    *(b"/api/v1/" + each for each in (b"status", b"topics", b"partitions", b"events", b"gaps", b"groups", b"audit")),
-    *(b"/api/v1/" + each for each in (b"history", b"pause", b"resume", b"scale", b"set", b"nothing")),
+    *(b"/api/v1/" + name for name in (b"status", b"topics", b"partitions", b"events", b"gaps", b"groups", b"audit")),
+    *(b"/api/v1/" + name for name in (b"history", b"pause", b"resume", b"scale", b"set", b"nothing")),
 )
 _VALUES: Final = (b"", b"0", b"-1", b"9" * 30, b"%ff", b"%ED%A0%80", b"\xff", b"%00", b"A-%3EB", b"%D9%A3", b"a=b&c")
 _NAMES: Final = (b"flow", b"topic", b"limit", b"since_ms", b"kind", b"cluster", b"%ff")
@@ -45,7 +45,7 @@ _RIGHT: Final = b"Authorization: Bearer " + TOKEN.encode()
 
 _scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters(), max_size=8))
 _json = st.recursive(
-    _scalars, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=5), each, max_size=3)
+    _scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
 )
 _acts = st.fixed_dictionaries(
     {},
@@ -55,7 +55,7 @@ _acts = st.fixed_dictionaries(
     },
 )
 _bodies = st.one_of(
-    _acts.map(lambda each: json.dumps(each).encode()),
+    _acts.map(lambda act: json.dumps(act).encode()),
     st.binary(max_size=200),
     st.sampled_from((b"[" * 60_000, b'{"flow":' * 9_000, b'{"flow": "\xff"}', b"9" * 5_000, b"a" * 70_000)),
 )

@@ -43,13 +43,13 @@ def _laggard(system: FakeSystem) -> SystemSnapshot:
     """One topic of many is behind, for a reason."""
     seen = picture(topics=20, problems=())
     stopped = replace(partition(1, "topic-7"), state="stopped", reason="TOPIC_AUTHORIZATION_FAILED", lag_records=9_000)
-    partitions = tuple(stopped if (each.topic, each.partition) == ("topic-7", 1) else each for each in seen.partitions)
+    partitions = tuple(stopped if (row.topic, row.partition) == ("topic-7", 1) else row for row in seen.partitions)
     topics = tuple(
-        replace(each, state="stopped", lag_records=9_000) if each.topic == "topic-7" else each for each in seen.topics
+        replace(row, state="stopped", lag_records=9_000) if row.topic == "topic-7" else row for row in seen.topics
     )
     paused = any(told[0] == "pause" for told in system.told) and not any(told[0] == "resume" for told in system.told)
     if paused:
-        topics = tuple(replace(each, state="paused") if each.topic == "topic-7" else each for each in topics)
+        topics = tuple(replace(topic, state="paused") if topic.topic == "topic-7" else topic for topic in topics)
     return replace(seen, topics=topics, partitions=partitions)
 
 

@@ -30,7 +30,7 @@ async def page(there: Site, tmp_path: Path) -> AsyncIterator[Page]:
         await tab.open(f"{there.url}/#/topics")
         yield tab
         # The browser itself tells of each answer that refuses, and of connections that end.
-        assert [each for each in tab.errors if "'source': 'network'" not in each] == []
+        assert [error for error in tab.errors if "'source': 'network'" not in error] == []
 
 
 async def _unlock(page: Page, token: str) -> None:

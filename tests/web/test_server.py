@@ -99,7 +99,7 @@ async def test_the_audit_log_is_asked_by_what_is_wanted() -> None:
     async with site(token=None) as there:
         there.system.kept = (kept(id="1", time_ms=5), kept(id="2", time_ms=7), kept(id="3", time_ms=9, kind="pause"))
         status, found = await there.get("/api/v1/audit?since_ms=6&kind=create_topic&kind=set&cluster=B&limit=5")
-        assert (status, [each["id"] for each in found]) == (200, ["2"])
+        assert (status, [entry["id"] for entry in found]) == (200, ["2"])
         assert found[0]["after"] == "3 partitions"
         assert (await there.get("/api/v1/audit?since_ms=yesterday"))[0] == 400
         assert (await there.get("/api/v1/audit"))[1] == []
@@ -229,6 +229,8 @@ async def test_keys_are_set_and_what_that_touches_is_the_answer() -> None:
         assert (status, answer["done"], answer["text"]) == (200, False, "A->B configured (topics)")
         assert answer["flows"][0]["keys"][0]["effect"] == "topics"
         assert (await there.act("/api/v1/set", body))[1]["done"] is True
-        assert [each[1:] for each in there.system.told] == [("A->B", body["changes"], each) for each in (True, False)]
+        assert [event[1:] for event in there.system.told] == [
+            ("A->B", body["changes"], reading) for reading in (True, False)
+        ]
         for wrong in ({"changes": {"a": 1}}, {"flow": 3, "changes": {}}, {"changes": {}, "dry_run": "no"}):
             assert (await there.act("/api/v1/set", wrong))[0] == 400

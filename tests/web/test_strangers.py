@@ -255,4 +255,4 @@ async def _is_broken(writer: asyncio.StreamWriter) -> bool:
 
 
 def _tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [each for each in caplog.records if each.exc_info]
+    return [record for record in caplog.records if record.exc_info]

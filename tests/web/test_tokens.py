@@ -171,4 +171,4 @@ def _lets_in(door: GatewayAccess, token: str) -> bool:
 
 
 def _tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [each for each in caplog.records if each.exc_info]
+    return [record for record in caplog.records if record.exc_info]

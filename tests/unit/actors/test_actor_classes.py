@@ -49,15 +49,17 @@ def test_queries_are_passed_on_and_commands_come_by_act() -> None:
 def test_the_coordinator_has_each_verb_as_it_is_declared(name: str) -> None:
     """Parameters in their order, with their defaults: so they are sent; ``operator`` is the audit log's to add."""
     real = inspect.signature(getattr(CoordinatorService, name)).parameters.values()
-    taken = [(each.name, each.default, each.annotation) for each in real if each.name != "operator"]
+    taken = [
+        (parameter.name, parameter.default, parameter.annotation) for parameter in real if parameter.name != "operator"
+    ]
     declared = inspect.signature(getattr(CoordinatorClient, name)).parameters.values()
-    assert taken == [(each.name, each.default, each.annotation) for each in declared]
+    assert taken == [(parameter.name, parameter.default, parameter.annotation) for parameter in declared]
 
 
 @pytest.mark.parametrize("name", ["attach", "start", "some_ray", "loopback_ray", "ending_with_ray"])
 def test_the_runtime_has_what_is_asked_of_it(name: str) -> None:
     """It is loaded by its name, so that no type checker sees it."""
-    declared, real = (list(inspect.signature(getattr(each, name)).parameters) for each in (front, runtime))
+    declared, real = (list(inspect.signature(getattr(module, name)).parameters) for module in (front, runtime))
     assert declared == real
 
 

@@ -157,28 +157,30 @@ class FakeFlowPort:
     async def target_bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, TargetLogBounds]:
         self.kafka.asked.append(tuple(partitions))
         return {
-            each: TargetLogBounds(start=self.kafka.starts.get(each, 0), end=self.kafka.ends.get(each, 0))
-            for each in partitions
-            if each not in self.kafka.leaderless
+            partition: TargetLogBounds(start=self.kafka.starts.get(partition, 0), end=self.kafka.ends.get(partition, 0))
+            for partition in partitions
+            if partition not in self.kafka.leaderless
         }
 
     async def source_offsets(
         self, partitions: Sequence[TopicPartition], *, latest: bool
     ) -> Mapping[TopicPartition, int]:
         offsets = self.kafka.source_ends if latest else self.kafka.source_starts
-        return {each: offsets.get(each, 0) for each in partitions}
+        return {partition: offsets.get(partition, 0) for partition in partitions}
 
     async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return {each: self.kafka.source_times.get((each, time_ms), 0) for each, time_ms in times_ms.items()}
+        return {
+            partition: self.kafka.source_times.get((partition, time_ms), 0) for partition, time_ms in times_ms.items()
+        }
 
     async def forget(self, backfill: str) -> None:
         self.kafka.states.pop(self.name._replace(backfill=backfill), None)
 
     async def delete_records(self, before: Mapping[TopicPartition, int], operator: str | None = None) -> None:
         self._reach()
-        for each, offset in before.items():
-            self.kafka.log.append(f"delete {each} before {offset}" + (f" by {operator}" if operator else ""))
-            self.kafka.starts[each] = offset
+        for partition, offset in before.items():
+            self.kafka.log.append(f"delete {partition} before {offset}" + (f" by {operator}" if operator else ""))
+            self.kafka.starts[partition] = offset
 
     async def new_producer(self) -> tuple[int, int]:
         self.kafka.producers += 1
@@ -224,7 +226,7 @@ class FakeTopicPort:
         )
 
     async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
-        asked = {topic: {each.key: each.after for each in every} for topic, every in changes.items()}
+        asked = {topic: {change.key: change.after for change in every} for topic, every in changes.items()}
         self.altered.append(asked)
         outcomes: dict[str, MirrorError | None] = {}
         for topic, values in asked.items():
@@ -244,8 +246,8 @@ class FakeTopicPort:
 
     async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
         self.changed.append(changes)
-        refused = {each for each in changes.create if each.name in self.refused}
+        refused = {acl for acl in changes.create if acl.name in self.refused}
         self.target_acls |= set(changes.create) - refused
         self.target_acls -= set(changes.delete)
         every = (*changes.create, *changes.delete)
-        return {each: MirrorError(f"{each} is refused") if each in refused else None for each in every}
+        return {acl: MirrorError(f"{acl} is refused") if acl in refused else None for acl in every}

@@ -74,15 +74,15 @@ class FakeReplicator:
         await self._answer()
         if self.bug is not None:
             raise self.bug
-        self.allowances = {each.flow: each for each in allowances}
-        for each in assignments:
-            self.log.append(f"assign {each.partition} to {self.id} epoch {each.epoch} at {each.anchor.source_offset}")
-            self.assigned[each.partition] = each
-            self.held[each.partition] = report_of(each)
-            self.changed.add(each.partition)
+        self.allowances = {share.flow: share for share in allowances}
+        for assignment in assignments:
+            partition, at = assignment.partition, assignment.anchor.source_offset
+            self.log.append(f"assign {partition} to {self.id} epoch {assignment.epoch} at {at}")
+            self.assigned[partition], self.held[partition] = assignment, report_of(assignment)
+            self.changed.add(partition)
         # Calls are taken in the order in which they were made; what is added to the list now is not on the wire.
         await asyncio.sleep(self.answers_after_s)
-        told = list(self.held) if full else [each for each in self.changed if each in self.held]
+        told = list(self.held) if full else [partition for partition in self.changed if partition in self.held]
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
         events, self.events = tuple(self.events), []
@@ -95,7 +95,7 @@ class FakeReplicator:
             buffered_bytes=0,
             records=0,
             bytes=0,
-            partitions=tuple(self.held[each] for each in told),
+            partitions=tuple(self.held[partition] for partition in told),
             assigned=len(self.held),
             given_up=given_up,
             events=events,
@@ -108,8 +108,8 @@ class FakeReplicator:
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
         await self._answer()
-        self.log += [f"release {each} from {self.id}" for each in partitions]
-        return [self.held.pop(each) for each in partitions if each in self.held]
+        self.log += [f"release {partition} from {self.id}" for partition in partitions]
+        return [self.held.pop(partition) for partition in partitions if partition in self.held]
 
     async def stop(self, deadline_s: float) -> None:
         await self._answer()
@@ -188,7 +188,11 @@ class FakeRay:
         return found
 
     async def living(self) -> Mapping[int, FakeReplicator]:
-        return {number: each for number, each in self.replicators.items() if each.alive and not each.lost}
+        return {
+            number: replicator
+            for number, replicator in self.replicators.items()
+            if replicator.alive and not replicator.lost
+        }
 
 
 @dataclass

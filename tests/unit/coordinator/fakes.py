@@ -52,7 +52,7 @@ class FakeAuditLog:
 
     def begin(self, changes: Sequence[ClusterChange]) -> list[AuditEntry]:
         who = AuditPrincipal(system="mirror", component="coordinator", operator=self.operator)
-        return [entry_of(each, who, str(FLOW), time_ms=1, id_="1", outcome="intended") for each in changes]
+        return [entry_of(change, who, str(FLOW), time_ms=1, id_="1", outcome="intended") for change in changes]
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
         self.kept += entries

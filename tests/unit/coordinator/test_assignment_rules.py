@@ -51,9 +51,9 @@ def test_one_more_replicator_moves_no_more_than_its_share(
     """From N to N+1 at most ceil(total / (N+1)) partitions move, and only to the newcomer."""
     before = assign(wanted, _names(count), {})
     after = assign(wanted, _names(count + 1), before)
-    moved = [each for each in wanted if before[each] != after[each]]
+    moved = [partition for partition in wanted if before[partition] != after[partition]]
     assert len(moved) <= ceil(len(wanted) / (count + 1))
-    assert all(after[each] == f"r{count}" for each in moved)
+    assert all(after[partition] == f"r{count}" for partition in moved)
 
 
 @given(partitions, counts)
@@ -61,7 +61,7 @@ def test_one_replicator_less_moves_only_what_it_had(wanted: dict[FlowPartition, 
     """The survivors keep everything that they have."""
     before = assign(wanted, _names(count + 1), {})
     after = assign(wanted, _names(count), before)
-    assert all(before[each] == f"r{count}" for each in wanted if before[each] != after[each])
+    assert all(before[partition] == f"r{count}" for partition in wanted if before[partition] != after[partition])
 
 
 @given(loaded, counts)
@@ -76,9 +76,9 @@ def test_assigning_again_changes_nothing(wanted: dict[FlowPartition, PartitionWe
 def test_loads_are_evened_out_by_swaps() -> None:
     """Two busy partitions on one replicator are torn apart, and the counts stay."""
     wanted = {FlowPartition(FLOW, "t", number): PartitionWeight(0, 100.0 if number < 2 else 0.0) for number in range(4)}
-    owners = {each: "r0" if each.partition < 2 else "r1" for each in wanted}
+    owners = {partition: "r0" if partition.partition < 2 else "r1" for partition in wanted}
     after = assign(wanted, _names(2), owners)
-    loads = [sum(wanted[each].load for each, name in after.items() if name == owner) for owner in _names(2)]
+    loads = [sum(wanted[partition].load for partition, name in after.items() if name == owner) for owner in _names(2)]
     assert abs(loads[0] - loads[1]) <= LOAD_TOLERANCE * 100
     assert _held(after, 2) == [2, 2]
 
@@ -88,7 +88,7 @@ def test_partitions_of_one_broker_stay_together() -> None:
     wanted = {FlowPartition(FLOW, "t", number): PartitionWeight(number % 3) for number in range(12)}
     owners = assign(wanted, _names(3), {})
     for name in _names(3):
-        assert len({wanted[each].broker for each, owner in owners.items() if owner == name}) == 1
+        assert len({wanted[partition].broker for partition, owner in owners.items() if owner == name}) == 1
 
 
 def test_no_replicator_places_nothing() -> None:

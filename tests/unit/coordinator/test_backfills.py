@@ -51,8 +51,8 @@ async def test_a_backfill_ends_by_itself(world: World) -> None:
     await eventually(lambda: held(world, name, 0) is None)
     (status,) = await coordinator.backfills("A->B")
     assert (status.state, status.copied) == ("copying", 15)
-    assert [each.flow for each in (await coordinator.status()).flows] == ["A->B"]
-    assert {each.flow for each in await coordinator.partitions()} == {"A->B"}
+    assert [row.flow for row in (await coordinator.status()).flows] == ["A->B"]
+    assert {row.flow for row in await coordinator.partitions()} == {"A->B"}
     world.ray.replicators[1].copy(key._replace(partition=1), 10)
     await eventually(lambda: FlowName.parse(name) not in world.kafka.states)
     (status,) = await coordinator.backfills()
@@ -131,8 +131,8 @@ async def test_behind_the_live_copy(world: World) -> None:
     assert live.shared
     assert given.producer_id != live.producer_id
     log = world.kafka.log
-    shared = next(n for n, each in enumerate(log) if each.startswith("assign A->B orders-0") and "epoch 2" in each)
-    assert shared < next(n for n, each in enumerate(log) if each.startswith(f"assign {name} orders-0"))
+    shared = next(n for n, line in enumerate(log) if line.startswith("assign A->B orders-0") and "epoch 2" in line)
+    assert shared < next(n for n, line in enumerate(log) if line.startswith(f"assign {name} orders-0"))
 
 
 async def test_it_ends_and_begins_with_its_flow(world: World) -> None:

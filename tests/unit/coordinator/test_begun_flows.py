@@ -71,7 +71,7 @@ async def test_a_dry_run_changes_nothing(world: World) -> None:
     found = await coordinator.act("ann@desk", "apply", (settings(flow(fetch={"max_wait_ms": 100})), None, True))
     assert str(found) == "A->B restarted (fetch)"
     assert coordinator.parts.settings is before
-    assert world.kept == [] or all("dry" not in str(each) for each in world.kept)
+    assert world.kept == [] or all("dry" not in str(entry) for entry in world.kept)
 
 
 async def test_another_cluster_is_not_taken_unseen(world: World) -> None:

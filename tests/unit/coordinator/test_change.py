@@ -27,7 +27,7 @@ def settings(*flows: FlowSettings) -> MirrorSettings:
 
 def _moved(world: World, topic: str) -> list[str]:
     """What has been done with the topic's partitions."""
-    return [each for each in world.kafka.log if each.startswith(("assign", "release")) and f" {topic}-" in each]
+    return [line for line in world.kafka.log if line.startswith(("assign", "release")) and f" {topic}-" in line]
 
 
 async def _begun(world: World, *flows: FlowSettings) -> CoordinatorService:
@@ -48,15 +48,15 @@ async def test_a_filter_moves_only_what_comes_and_goes(world: World) -> None:
     held = world.ray.replicators[1].held
     world.ray.replicators[1].copy(partition("payments"), 50)
     await coordinator.apply(settings(_flow("orders", "users")))
-    await eventually(lambda: {each.topic for each in held} == {"orders", "users"})
+    await eventually(lambda: {partition.topic for partition in held} == {"orders", "users"})
     await eventually(lambda: len(held) == 4)
-    assert {each.topic for each in await coordinator.topics()} == {"orders", "users"}
+    assert {row.topic for row in await coordinator.topics()} == {"orders", "users"}
     await coordinator.apply(settings(_flow("orders", "users", "payments")))
     await eventually(lambda: len(held) == 6)
     again = world.ray.replicators[1].assigned[partition("payments")]
     assert (again.epoch, again.anchor.source_offset) == (2, 50)
     assert len(_moved(world, "orders")) == 2
-    assert not any(each.text == "flow stopped" for each in await coordinator.events())
+    assert not any(event.text == "flow stopped" for event in await coordinator.events())
 
 
 async def test_another_flow_leaves_the_first_alone(world: World) -> None:
@@ -103,10 +103,14 @@ async def test_bad_settings_change_nothing(world: World) -> None:
     bad = [flow("A->C", topics={"include": ("(",)}), flow("B->C", policy={"class_name": "no.such.Policy"})]
     with pytest.raises(ConfigError) as refused:
         await coordinator.apply(settings(_flow("users"), flow("C->B"), *bad))
-    assert [each.partition(":")[0] for each in refused.value.problems] == ["A->C", "B->C", "nothing has been changed"]
+    assert [problem.partition(":")[0] for problem in refused.value.problems] == [
+        "A->C",
+        "B->C",
+        "nothing has been changed",
+    ]
     assert coordinator.parts.settings is before
     assert world.kafka.log[log:] == ["close C->B"]
-    assert {each.topic for each in world.ray.replicators[1].held} == {"orders", "payments"}
+    assert {partition.topic for partition in world.ray.replicators[1].held} == {"orders", "payments"}
 
 
 async def test_set_changes_single_keys(world: World) -> None:
@@ -115,10 +119,10 @@ async def test_set_changes_single_keys(world: World) -> None:
     held = world.ray.replicators[1].held
     dry = await coordinator.set("A->B", {"topics.include": "users"}, dry_run=True)
     assert str(dry) == "A->B configured (topics)"
-    assert {each.topic for each in held} == {"orders", "payments"}
+    assert {partition.topic for partition in held} == {"orders", "payments"}
     assert await coordinator.set("A->B", {"topics.include": "users"}) == dry
-    await eventually(lambda: {each.topic for each in held} == {"users"})
-    assert any(each.text == "settings changed: A->B configured (topics)" for each in await coordinator.events())
+    await eventually(lambda: {partition.topic for partition in held} == {"users"})
+    assert any(event.text == "settings changed: A->B configured (topics)" for event in await coordinator.events())
     await coordinator.set(None, {"replicators": "2"})
     await eventually(lambda: len(world.ray.replicators) == 2)
     with pytest.raises(ConfigError, match="did you mean include"):

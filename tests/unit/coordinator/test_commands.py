@@ -20,7 +20,7 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
     await coordinator.act("ann@desk", "set", (name, {"topics.include": "orders"}, True))
     await coordinator.act("ann@desk", "set", (None, {"gateway.token": "s3cret-of-the-page"}, False))
     await coordinator.act("ann@desk", "down", (1.0,))
-    assert [(each.operator, each.kind, each.before, each.after) for each in world.kept] == [
+    assert [(entry.operator, entry.kind, entry.before, entry.after) for entry in world.kept] == [
         ("ann@desk", "up", "does not run", "runs A->B, 1 replicators"),
         ("page 10.0.0.7", "pause", "paused: nothing", "paused: orders-0"),
         ("ann@desk", "resume", "paused: orders-0", "paused: nothing"),
@@ -28,7 +28,7 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
         ("ann@desk", "set", "gateway.token=-", "gateway.token=(secret)"),
         ("ann@desk", "down", "runs A->B, 2 replicators", "stopped, all drained"),
     ]
-    assert {each.outcome for each in world.kept} == {"done"}
+    assert {entry.outcome for entry in world.kept} == {"done"}
     assert "s3cret-of-the-page" not in repr(world.kept)
     told = [event.text for event in await coordinator.events()]
     assert "pause by page 10.0.0.7: paused: nothing -> paused: orders-0" in told

@@ -19,10 +19,10 @@ async def test_down_drains_persists_and_stops_everything(world: World) -> None:
     coordinator = world.coordinator()
     await coordinator.apply(settings(replicators=2))
     pool = world.ray.replicators
-    await eventually(lambda: sum(len(each.held) for each in pool.values()) == 2)
-    for each in pool.values():
-        for one in each.held:
-            each.copy(one, 11)
+    await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 2)
+    for replicator in pool.values():
+        for one in replicator.held:
+            replicator.copy(one, 11)
     assert await coordinator.down(2.0)
     log = world.kafka.log
     state = world.kafka.states[FLOW]
@@ -36,7 +36,9 @@ async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch:
     world.kafka.add_topic("A", "orders")
     coordinator = world.coordinator()
     await coordinator.apply(settings())
-    await eventually(lambda: any(partition("orders") in each.held for each in world.ray.replicators.values()))
+    await eventually(
+        lambda: any(partition("orders") in replicator.held for replicator in world.ray.replicators.values())
+    )
     write, begun = FakeFlowPort.write_state, asyncio.Event()
 
     async def held_up_once(port: FakeFlowPort, documents: Mapping[str, Document | None]) -> int:

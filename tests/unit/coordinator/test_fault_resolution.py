@@ -86,10 +86,10 @@ async def test_skip_by_policy_is_recorded_and_told(world: World) -> None:
     await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 80)
     log = world.kafka.log[before:]
     order = ["write repair/orders/0", f"release {ORDERS}", "write gap/orders/0/", f"assign {ORDERS}"]
-    at = [next(index for index, each in enumerate(log) if each.startswith(step)) for step in order]
+    at = [next(index for index, line in enumerate(log) if line.startswith(step)) for step in order]
     assert at == sorted(at)
     assert world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 50
-    texts = [each.text for each in await coordinator.events()]
+    texts = [event.text for event in await coordinator.events()]
     assert any("source_removed" in text and "skip by the flow's policy" in text for text in texts)
     assert any("goes on at source offset 80" in text for text in texts)
 
@@ -104,7 +104,7 @@ async def test_resync_empties_the_target_before_it_copies_anew(world: World) -> 
     assert (assignment.anchor.target_offset, assignment.anchor.sequence) == (50, None)
     assert assignment.producer_id not in (-1, 4242)
     log = world.kafka.log
-    written = [index for index, each in enumerate(log) if each.startswith("write gap")]
+    written = [index for index, line in enumerate(log) if line.startswith("write gap")]
     assert log.index("delete A.orders-0 before 50") < written[0]
     assert len(gaps(world)) == 1
 
@@ -121,7 +121,7 @@ async def test_what_follows_from_an_answer_has_the_name_of_whoever_gave_it(world
     await coordinator.act("page alice@10.0.0.7", "resolve", ("A->B", "orders", 0, "resync"))
     await eventually(lambda: "delete A.orders-0 before 50 by page alice@10.0.0.7" in world.kafka.log)
     await eventually(lambda: len(gaps(world)) == 1)
-    texts = [each.text for each in await coordinator.events()]
+    texts = [event.text for event in await coordinator.events()]
     assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in texts)
     assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in texts)
 
@@ -152,7 +152,7 @@ async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
     await second.begin()
     await eventually(lambda: ORDERS in world.ray.replicators[1].held)
     log = world.kafka.log[before:]
-    assigned = next(index for index, each in enumerate(log) if each.startswith(f"assign {ORDERS}"))
+    assigned = next(index for index, line in enumerate(log) if line.startswith(f"assign {ORDERS}"))
     assert log.index("delete A.orders-0 before 50") < assigned
     assert len(gaps(world)) == 1
 
@@ -230,10 +230,10 @@ async def test_recreated_remote_topic_with_records_is_never_written_to(world: Wo
         return "nothing accounts for" in ((await coordinator.topics())[0].reason or "")
 
     await eventually(declined)
-    assert not [each for each in world.kafka.log if each.startswith("delete")]
+    assert not [line for line in world.kafka.log if line.startswith("delete")]
     replicator = world.ray.replicators[1]
     assert ORDERS not in replicator.held
-    assert [each.split()[0] for each in replicator.log if str(ORDERS) in each] == ["assign", "release"]
+    assert [line.split()[0] for line in replicator.log if str(ORDERS) in line] == ["assign", "release"]
 
 
 async def test_recreated_source_topic_is_copied_behind_the_old_one(world: World) -> None:
@@ -255,7 +255,7 @@ async def test_truncated_target_finds_its_place_before_it_is_emptied(world: Worl
     world.ray.replicators[1].stop_partition(ORDERS, "stopped", truncated)
     await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 0)
     assert world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 0
-    assert not [each for each in world.kafka.log if each.startswith("delete")]
+    assert not [line for line in world.kafka.log if line.startswith("delete")]
     world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
     await eventually(lambda: "delete A.orders-0 before 40" in world.kafka.log)
     await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 40)

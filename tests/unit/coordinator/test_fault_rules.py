@@ -139,7 +139,7 @@ def test_refused_records_are_left_out_once() -> None:
     second = done(remedy("record_refused", "skip", first, source_from=101, source_to=103)).record
     assert second.skip == ((100, 103),)
     assert second.origin == RECORD.origin
-    many = replace(RECORD, source_offset=500, skip=tuple((each, each + 1) for each in range(0, 300, 3)))
+    many = replace(RECORD, source_offset=500, skip=tuple((number, number + 1) for number in range(0, 300, 3)))
     pruned = done(remedy("record_refused", "skip", many, source_from=500, source_to=501)).record
     assert pruned.skip == ((500, 501),)
     assert pruned.origin == many.pair
@@ -328,13 +328,13 @@ def test_an_answer_is_not_carried_out_on_another_topic(kind: FaultKind, policy: 
 OF_SOURCE = {"source_topic_id", "source_offset", "source_epoch", "skip", "routes_from", "begins_at", "aligned_at"}
 OF_TARGET = {"target_topic_id", "target_offset", "sequence", "foreign_to", "target_epoch", "settled"}
 OF_TARGET |= {"producer_id", "producer_epoch"}
-OF_BOTH = {each.name for each in fields(PartitionRecord) if each.name.startswith(("origin_", "transforms_"))}
+OF_BOTH = {field.name for field in fields(PartitionRecord) if field.name.startswith(("origin_", "transforms_"))}
 OF_NEITHER = {"target_topic", "shared", "transforms", "recounting", "end_offset"}
 
 
 def test_every_note_goes_with_the_log_that_it_is_about() -> None:
     """Whatever is noted: nothing of a log that is gone is left in the record. A new field has to be thought of here."""
-    assert {each.name for each in fields(PartitionRecord)} == OF_SOURCE | OF_TARGET | OF_BOTH | OF_NEITHER
+    assert {field.name for field in fields(PartitionRecord)} == OF_SOURCE | OF_TARGET | OF_BOTH | OF_NEITHER
     noted = replace(
         RECORD, sequence=5, source_epoch=4, target_epoch=6, settled=True,
         producer_id=7, producer_epoch=2, foreign_to=85, skip=((120, 121),),

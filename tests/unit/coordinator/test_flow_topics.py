@@ -27,11 +27,11 @@ async def test_only_what_could_not_be_asked_is_asked_again(world: World) -> None
     world.kafka.leaderless.add(late)
     await world.coordinator().apply(settings())
     await eventually(lambda: len(world.kafka.asked) > 2)
-    assert {len(each) for each in world.kafka.asked[1:]} == {1}
+    assert {len(question) for question in world.kafka.asked[1:]} == {1}
     assert not world.ray.replicators[1].held
     world.kafka.leaderless.clear()
     await eventually(lambda: len(world.ray.replicators[1].held) == 3)
-    assert [len(each) for each in world.kafka.asked[-2:]] == [1, 3]
+    assert [len(question) for question in world.kafka.asked[-2:]] == [1, 3]
 
 
 async def test_clusters_that_do_not_change_cost_a_look(world: World) -> None:
@@ -56,7 +56,7 @@ async def test_remote_topic_with_foreign_records_is_refused(world: World) -> Non
     coordinator = world.coordinator()
     await coordinator.apply(settings())
     await eventually(lambda: partition("other") in world.ray.replicators[1].held)
-    topics = {each.topic: each for each in await coordinator.topics()}
+    topics = {row.topic: row for row in await coordinator.topics()}
     assert topics["orders"].state == "refused"
     assert "not empty" in (topics["orders"].reason or "")
     assert partition("orders") not in world.ray.replicators[1].held
@@ -107,15 +107,15 @@ async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None
     before = len(world.kafka.log)
     await coordinator.apply(settings(flow(), flow("C->B")))
     await eventually(lambda: other in world.ray.replicators[1].held and ours in world.ray.replicators[1].held)
-    first, second = (world.ray.replicators[1].assigned[each] for each in (ours, other))
+    first, second = (world.ray.replicators[1].assigned[key] for key in (ours, other))
     assert first.shared
     assert second.shared
     assert (first.anchor.source_offset, first.anchor.target_offset, first.anchor.sequence) == (30, 30, 30)
     assert (second.anchor.source_offset, second.anchor.target_offset, second.anchor.sequence) == (0, 30, 0)
     assert first.producer_id != second.producer_id
     log = world.kafka.log[before:]
-    released = next(index for index, each in enumerate(log) if each.startswith(f"release {ours}"))
-    assert released < next(index for index, each in enumerate(log) if each.startswith(f"assign {other}"))
+    released = next(index for index, line in enumerate(log) if line.startswith(f"release {ours}"))
+    assert released < next(index for index, line in enumerate(log) if line.startswith(f"assign {other}"))
 
 
 async def test_declared_shared_topic_may_be_filled_already(world: World) -> None:

@@ -47,7 +47,7 @@ def test_higher_priorities_come_first_and_nobody_starves(
 
 
 def _shares(limits: LimitSettings, *readers: TopicReader) -> dict[tuple[str, FlowName], float | None]:
-    return {key: each.bytes_per_s for key, each in shares(FlowLimits(limits), readers, _NOON).items()}
+    return {key: share.bytes_per_s for key, share in shares(FlowLimits(limits), readers, _NOON).items()}
 
 
 def test_who_has_more_to_read_gets_more_and_the_rest_is_dealt_out() -> None:

@@ -17,8 +17,8 @@ def _limited(**limits: object) -> MirrorSettings:
 
 
 def _allowed(world: World) -> list[float]:
-    there = (each.allowances.get(FLOW) for each in world.ray.replicators.values())
-    return [each.bytes_per_s or 0.0 for each in there if each is not None]
+    there = (replicator.allowances.get(FLOW) for replicator in world.ray.replicators.values())
+    return [share.bytes_per_s or 0.0 for share in there if share is not None]
 
 
 async def test_replicators_share_a_limit_and_hear_when_there_is_none(world: World) -> None:
@@ -26,14 +26,14 @@ async def test_replicators_share_a_limit_and_hear_when_there_is_none(world: Worl
     world.kafka.add_topic("A", "orders", 4)
     coordinator = world.coordinator()
     await coordinator.apply(_limited(bytes_per_second=1_000_000))
-    await eventually(lambda: [round(each) for each in _allowed(world)] == [500_000, 500_000])
+    await eventually(lambda: [round(number) for number in _allowed(world)] == [500_000, 500_000])
     (shown,) = (await coordinator.status()).flows
     assert (shown.limit_bytes_per_s, shown.why) == (1_000_000, None)
     await coordinator.set("A->B", {"limits.bytes_per_second": "100000"})
-    await eventually(lambda: [round(each) for each in _allowed(world)] == [50_000, 50_000])
-    assert sum(each.startswith("assign") for each in world.kafka.log) == 4
+    await eventually(lambda: [round(number) for number in _allowed(world)] == [50_000, 50_000])
+    assert sum(line.startswith("assign") for line in world.kafka.log) == 4
     await coordinator.set("A->B", {"limits.bytes_per_second": None})
-    await eventually(lambda: all(not each.allowances for each in world.ray.replicators.values()))
+    await eventually(lambda: all(not replicator.allowances for replicator in world.ray.replicators.values()))
 
 
 async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
@@ -41,16 +41,16 @@ async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
     world.kafka.add_topic("A", "orders")
     coordinator, later = world.coordinator(), datetime.now(UTC) + timedelta(hours=2)
     await coordinator.apply(_limited())
-    await eventually(lambda: any(each.held for each in world.ray.replicators.values()))
+    await eventually(lambda: any(replicator.held for replicator in world.ray.replicators.values()))
     await coordinator.set("A->B", {"limits.windows": f"{later:%a %H}:00-{later:%H}:59"})
-    await eventually(lambda: not any(each.held for each in world.ray.replicators.values()))
+    await eventually(lambda: not any(replicator.held for replicator in world.ray.replicators.values()))
     status = await coordinator.status()
     assert (status.flows[0].state, status.problems) == ("paused", ())
     assert status.flows[0].why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
     assert (await coordinator.partitions())[0].reason == status.flows[0].why
     await coordinator.set("A->B", {"limits.windows": "00:00-24:00"})
-    await eventually(lambda: any(each.held for each in world.ray.replicators.values()))
-    texts = [each.text for each in await coordinator.events()]
+    await eventually(lambda: any(replicator.held for replicator in world.ray.replicators.values()))
+    texts = [event.text for event in await coordinator.events()]
     assert "inside limits.windows again: copying goes on" in texts
 
     async def running() -> bool:

@@ -8,7 +8,7 @@ from tests.unit.coordinator.fakes import World, eventually, flow, partition, set
 
 
 async def _problems(coordinator: CoordinatorService) -> dict[str, Problem]:
-    return {each.kind: each for each in (await coordinator.status()).problems}
+    return {problem.kind: problem for problem in (await coordinator.status()).problems}
 
 
 async def test_they_say_what_the_flows_say(world: World) -> None:
@@ -25,9 +25,9 @@ async def test_they_say_what_the_flows_say(world: World) -> None:
 
     await eventually(seen)
     status = await coordinator.status()
-    told = [each.text for each in status.problems]
-    for each in status.flows:
-        assert all(any(text in sentence for text in told) for sentence in each.problems), each.problems
+    told = [problem.text for problem in status.problems]
+    for row in status.flows:
+        assert all(any(text in sentence for text in told) for sentence in row.problems), row.problems
     found = await _problems(coordinator)
     assert (found["flow_down"].flow, found["partition_stopped"].subject) == ("A->C", "orders-1")
     assert (await coordinator.snapshot()).problems == status.problems

@@ -17,11 +17,12 @@ async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: W
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
     kept, lost = set(pool[1].held), set(pool[2].held)
     victim = pool[2]
-    for each in lost:
-        victim.copy(each, 30)
+    for moved in lost:
+        victim.copy(moved, 30)
     await eventually(
         lambda: all(
-            world.kafka.states[FLOW][f"partition/orders/{each.partition}"]["source_offset"] == 30 for each in lost
+            world.kafka.states[FLOW][f"partition/orders/{partition.partition}"]["source_offset"] == 30
+            for partition in lost
         )
     )
     before = len(world.kafka.log)
@@ -29,10 +30,10 @@ async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: W
     await eventually(lambda: pool[2] is not victim and len(pool[2].held) == 2 and len(pool[1].held) == 2)
     log = world.kafka.log[before:]
     for one in lost:
-        first = next(each for each in log if each.startswith(f"assign {one} "))
+        first = next(line for line in log if line.startswith(f"assign {one} "))
         assert first.endswith("at 30")
         assert "epoch 1 " not in first
-    assert {each.partition for each in pool[1].held | pool[2].held} == {0, 1, 2, 3}
+    assert {partition.partition for partition in pool[1].held | pool[2].held} == {0, 1, 2, 3}
     assert kept & set(pool[1].held)
 
 
@@ -61,10 +62,10 @@ async def test_silent_replicator_is_killed_before_its_partitions_move(world: Wor
     (stuck,) = pool[2].held
     before = len(world.kafka.log)
     pool[2].silent = True
-    await eventually(lambda: any(each.startswith(f"assign {stuck} ") for each in world.kafka.log[before:]))
+    await eventually(lambda: any(line.startswith(f"assign {stuck} ") for line in world.kafka.log[before:]))
     log = world.kafka.log[before:]
     killed = log.index(f"kill {pool[2].id}")
-    assert killed < next(index for index, each in enumerate(log) if each.startswith(f"assign {stuck} "))
+    assert killed < next(index for index, line in enumerate(log) if line.startswith(f"assign {stuck} "))
 
 
 async def test_scale_moves_the_newcomers_share_and_drains_before_removal(world: World) -> None:
@@ -73,15 +74,15 @@ async def test_scale_moves_the_newcomers_share_and_drains_before_removal(world: 
     coordinator = world.coordinator()
     await coordinator.apply(settings(replicators=2))
     pool = world.ray.replicators
-    await eventually(lambda: sum(len(each.held) for each in pool.values()) == 6)
+    await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 6)
     before = len(world.kafka.log)
     await coordinator.scale(3)
-    await eventually(lambda: len(pool) == 3 and all(len(each.held) == 2 for each in pool.values()))
-    assert len([each for each in world.kafka.log[before:] if each.startswith("release")]) == 2
+    await eventually(lambda: len(pool) == 3 and all(len(replicator.held) == 2 for replicator in pool.values()))
+    assert len([line for line in world.kafka.log[before:] if line.startswith("release")]) == 2
     await coordinator.scale(2)
     await eventually(lambda: f"stop {pool[3].id}" in world.kafka.log)
     await eventually(lambda: [len(pool[number].held) for number in (1, 2)] == [3, 3])
-    assert [each.id for each in await coordinator.replicators()] == [pool[1].id, pool[2].id]
+    assert [replicator.id for replicator in await coordinator.replicators()] == [pool[1].id, pool[2].id]
 
 
 async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -> None:
@@ -92,7 +93,7 @@ async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -
     await coordinator.apply(settings())
 
     async def shown() -> bool:
-        return any("no room" in each for each in (await coordinator.status()).flows[0].problems)
+        return any("no room" in problem for problem in (await coordinator.status()).flows[0].problems)
 
     await eventually(shown)
     world.ray.no_room = False
@@ -107,11 +108,11 @@ async def test_replicator_that_answers_with_errors_is_shown_and_told_once(world:
     await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
 
     async def told() -> list[str]:
-        return [each.text for each in await coordinator.events() if "KeyError: 'orders'" in each.text]
+        return [event.text for event in await coordinator.events() if "KeyError: 'orders'" in event.text]
 
     async def shown() -> bool:
         (status,) = (await coordinator.status()).flows
-        return status.state == "degraded" and any("KeyError: 'orders'" in each for each in status.problems)
+        return status.state == "degraded" and any("KeyError: 'orders'" in problem for problem in status.problems)
 
     world.ray.replicators[1].bug = KeyError("orders")
     await eventually(shown)
@@ -125,4 +126,4 @@ async def test_replicator_that_answers_with_errors_is_shown_and_told_once(world:
         return not (await coordinator.status()).flows[0].problems
 
     await eventually(healed)
-    assert any("answers without errors again" in each.text for each in await coordinator.events())
+    assert any("answers without errors again" in event.text for event in await coordinator.events())

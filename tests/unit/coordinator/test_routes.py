@@ -49,23 +49,23 @@ async def started(world: World, *transforms: tuple[str, dict[str, Any]]) -> Coor
     return coordinator
 
 
-async def assigned(world: World, each: FlowPartition) -> Assignment:
+async def assigned(world: World, key: FlowPartition) -> Assignment:
     """The partition's assignment, once it has one."""
-    await eventually(lambda: each in world.ray.replicators[1].held)
-    return world.ray.replicators[1].assigned[each]
+    await eventually(lambda: key in world.ray.replicators[1].held)
+    return world.ray.replicators[1].assigned[key]
 
 
-def record(world: World, each: FlowPartition) -> PartitionRecord:
+def record(world: World, key: FlowPartition) -> PartitionRecord:
     """What the state says of the partition."""
-    return schema.decode(world.kafka.states[each.flow]).partitions[each.source]
+    return schema.decode(world.kafka.states[key.flow]).partitions[key.source]
 
 
 async def copied(world: World, numbers: dict[FlowPartition, int]) -> None:
     """So many more offsets each, all of them records of its own, are copied and persisted."""
-    for each, number in numbers.items():
-        await assigned(world, each)
-        world.ray.replicators[1].copy(each, number)
-        world.kafka.ends[REMOTES[each]] = world.kafka.ends.get(REMOTES[each], 0) + number
+    for key, number in numbers.items():
+        await assigned(world, key)
+        world.ray.replicators[1].copy(key, number)
+        world.kafka.ends[REMOTES[key]] = world.kafka.ends.get(REMOTES[key], 0) + number
     await eventually(lambda: all(record(world, p).target_offset == world.kafka.ends[REMOTES[p]] for p in numbers))
 
 
@@ -86,21 +86,21 @@ async def test_routes_begin_where_their_flow_does(world: World) -> None:
 async def test_a_pause_of_the_flow_is_one_of_its_routes(world: World) -> None:
     """Its lines are shown with its own, and its trouble with the source is answered with its own."""
     coordinator = await started(world)
-    for each in (LIVE, TO_EU, TO_US):
-        await assigned(world, each)
+    for key in (LIVE, TO_EU, TO_US):
+        await assigned(world, key)
     assert {line.flow for line in await coordinator.partitions("A->B")} == {"A->B", "A->B#eu", "A->B#us"}
     await coordinator.pause("A->B", "orders")
     await eventually(lambda: not world.ray.replicators[1].held)
     assert {line.state for line in await coordinator.partitions()} == {"paused"}
     await coordinator.resume("A->B", "orders")
     trouble = PartitionFault(kind="transform_failed", text="it is bad", source_from=9, source_to=10)
-    for each in (LIVE, TO_EU, TO_US):
-        await assigned(world, each)
-    for each in (LIVE, TO_EU):
-        world.ray.replicators[1].stop_partition(each, "it is bad", trouble)
+    for key in (LIVE, TO_EU, TO_US):
+        await assigned(world, key)
+    for key in (LIVE, TO_EU):
+        world.ray.replicators[1].stop_partition(key, "it is bad", trouble)
     await eventually(lambda: _troubled(coordinator, 2))
     await coordinator.resolve("A->B", "orders", 0, "skip")
-    await eventually(lambda: all(record(world, each).skip == ((9, 10),) for each in (LIVE, TO_EU)))
+    await eventually(lambda: all(record(world, key).skip == ((9, 10),) for key in (LIVE, TO_EU)))
     assert record(world, TO_US).skip == ()
 
 
@@ -118,13 +118,13 @@ async def test_who_is_behind_comes_to_the_same_place_before_the_flow_ends(world:
     assert LIVE not in world.ray.replicators[1].held
     await copied(world, {TO_EU: 15})
     assert await ending
-    assert {record(world, each).aligned_at for each in (LIVE, TO_EU, TO_US)} == {27}
+    assert {record(world, key).aligned_at for key in (LIVE, TO_EU, TO_US)} == {27}
     assert record(world, TO_EU).end_offset is None
 
     world.kafka.source_ends[LIVE.source] = 99
     await started(world, by_first(u="asia"))
     to_asia = partition("orders", name=FLOW._replace(route="asia"))
-    places = {each: (await assigned(world, each)).anchor.source_offset for each in (LIVE, TO_EU, to_asia)}
+    places = {key: (await assigned(world, key)).anchor.source_offset for key in (LIVE, TO_EU, to_asia)}
     assert set(places.values()) == {27}
     assert record(world, LIVE).aligned_at is None
     assert TO_US not in world.ray.replicators[1].held
@@ -155,7 +155,7 @@ async def test_transforms_do_not_change_where_a_route_is_behind(world: World) ->
     await eventually(lambda: _stopped(changed))
     (line,) = [line for line in await changed.partitions() if line.flow == "A->B"]
     assert "its routes have not come to the same source offset" in (line.reason or "")
-    assert not any(each.held for each in world.ray.replicators.values() if each.alive)
+    assert not any(replicator.held for replicator in world.ray.replicators.values() if replicator.alive)
     assert await changed.down(10.0)
     await started(world)
     assert (await assigned(world, TO_EU)).anchor.source_offset == 12

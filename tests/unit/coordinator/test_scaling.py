@@ -19,17 +19,20 @@ def _elastic(replicators: int = 1, **terms: Any) -> MirrorSettings:
 
 
 async def _texts(coordinator: CoordinatorService, part: str) -> list[str]:
-    return [each.text for each in await coordinator.events(1000) if part in each.text]
+    return [event.text for event in await coordinator.events(1000) if part in event.text]
 
 
 async def _running(coordinator: CoordinatorService) -> int:
-    return sum(each.state == "running" for each in await coordinator.replicators())
+    return sum(replicator.state == "running" for replicator in await coordinator.replicators())
 
 
 async def _shares(world: World, *shares: int) -> None:
     """Wait until the living replicators have so many partitions."""
     await eventually(
-        lambda: sorted(len(each.held) for each in world.ray.replicators.values() if each.alive) == sorted(shares)
+        lambda: (
+            sorted(len(replicator.held) for replicator in world.ray.replicators.values() if replicator.alive)
+            == sorted(shares)
+        )
     )
 
 
@@ -49,7 +52,7 @@ async def test_out_with_load_and_in_again(world: World) -> None:
     assert status is not None
     assert (str(status), status.wanted) == ("1–4", 2)  # noqa: RUF001 - a range
     # No partition that stayed was handed out anew.
-    assert sum(each.startswith("release") for each in world.kafka.log) == 2
+    assert sum(line.startswith("release") for line in world.kafka.log) == 2
     world.ray.replicators[1].cpu = world.ray.replicators[2].cpu = 0.01
     await _shares(world, 4)
     assert await _texts(coordinator, "scale from 2 to 1 replicators: fewer do")

@@ -220,7 +220,7 @@ def test_a_load_that_swings_does_not_make_the_number_swing(
     inwards = sum(later < one for one, later in itertools.pairwise(numbers))
     assert inwards <= for_s / TERMS.scale_in_after_s
     assert _changes(numbers) <= 2 * inwards + 6
-    assert all(1 <= each <= 6 for each in numbers)
+    assert all(1 <= number <= 6 for number in numbers)
     if period_s < TERMS.scale_in_after_s / 2:
         # Faster than it comes in: it has the number for the peaks, and leaves it alone.
         assert _changes(numbers) <= 8

@@ -21,10 +21,10 @@ async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> 
     """A new topic is created on the target, its producer and anchor are written, and only then is it handed out."""
     world.kafka.add_topic("A", "orders")
     await world.coordinator().apply(settings())
-    await eventually(lambda: any(each.startswith("assign") for each in world.kafka.log))
+    await eventually(lambda: any(line.startswith("assign") for line in world.kafka.log))
     log = world.kafka.log
     steps = ["create A.orders 1", "write flow", "write partition/orders/0", "write grant/orders/0"]
-    assigned = next(index for index, each in enumerate(log) if each.startswith("assign"))
+    assigned = next(index for index, line in enumerate(log) if line.startswith("assign"))
     assert all(log.index(step) < assigned for step in steps)
     state = world.kafka.states[FLOW]
     assert state["grant/orders/0"] == {"epoch": 1, "lease_ms": LEASE_MS, "owner": ANY}
@@ -55,7 +55,7 @@ async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
     await eventually(lambda: len(world.ray.replicators[1].held) == 2)
     await coordinator.pause("A->B", "orders")
     await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
-    assert {each.topic: each.state for each in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
+    assert {row.topic: row.state for row in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
     world.abandon(coordinator)
     second = world.coordinator()
     await second.begin()
@@ -67,7 +67,7 @@ async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
 
 
 async def _state(coordinator: object, topic: str, state: str) -> bool:
-    return any(each.topic == topic and each.state == state for each in await coordinator.topics())  # type: ignore[attr-defined]
+    return any(row.topic == topic and row.state == state for row in await coordinator.topics())  # type: ignore[attr-defined]
 
 
 async def test_restarted_coordinator_adopts_without_moving_anything(world: World) -> None:
@@ -83,12 +83,12 @@ async def test_restarted_coordinator_adopts_without_moving_anything(world: World
     await second.begin()
 
     async def adopted() -> bool:
-        return [each.state for each in await second.partitions()] == ["copying"] * 4
+        return [row.state for row in await second.partitions()] == ["copying"] * 4
 
     await eventually(adopted)
     pool[1].copy(next(iter(pool[1].held)), 20)
-    await eventually(lambda: any("partition" in each for each in world.kafka.log[before:]))
-    assert not [each for each in world.kafka.log[before:] if each.startswith(("assign", "release", "spawn", "create"))]
+    await eventually(lambda: any("partition" in line for line in world.kafka.log[before:]))
+    assert not [line for line in world.kafka.log[before:] if line.startswith(("assign", "release", "spawn", "create"))]
 
 
 async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: World) -> None:
@@ -98,7 +98,7 @@ async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: Wo
     coordinator = world.coordinator()
     await coordinator.apply(settings(flow(), flow("A->C")))
     await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    status = {each.flow: each for each in (await coordinator.status()).flows}
+    status = {row.flow: row for row in (await coordinator.status()).flows}
     assert status["A->C"].state == "unreachable"
     assert "C can't be reached" in status["A->C"].problems[0]
     world.kafka.unreachable.clear()
@@ -138,7 +138,7 @@ async def test_stopped_partition_shows_its_reason(world: World) -> None:
     await eventually(lambda: len(world.ray.replicators[1].held) == 2)
     world.ray.replicators[1].stop_partition(partition("orders", 1), "corrupt batch at 17")
     await eventually(lambda: _degraded(coordinator))
-    (told,) = [each for each in await coordinator.events() if "corrupt batch at 17" in each.text]
+    (told,) = [event for event in await coordinator.events() if "corrupt batch at 17" in event.text]
     assert told.level == "error"
 
 
@@ -189,7 +189,7 @@ async def test_apply_leaves_unchanged_flows_alone(world: World) -> None:
     await coordinator.apply(settings(flow(), flow("A->C")))
     other = partition("orders", 0, FlowName("A", "C"))
     await eventually(lambda: other in world.ray.replicators[1].held)
-    assert not [each for each in world.kafka.log[before:] if each.startswith("release")]
+    assert not [line for line in world.kafka.log[before:] if line.startswith("release")]
     await coordinator.apply(settings())
     await eventually(lambda: other not in world.ray.replicators[1].held)
     assert partition("orders") in world.ray.replicators[1].held

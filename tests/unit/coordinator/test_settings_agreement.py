@@ -26,15 +26,15 @@ async def test_the_number_of_replicators_is_part_of_what_changes(world: World) -
     coordinator = world.coordinator()
     await coordinator.apply(settings(), 2)
     found = await coordinator.apply(settings(), 5, True)
-    assert [str(each) for each in found.system] == ["replicators: 2 -> 5"]
+    assert [str(change) for change in found.system] == ["replicators: 2 -> 5"]
     assert (await coordinator.status()).desired_replicators == 2
     assert (await coordinator.apply(settings(), 2, True)).nothing
     assert (await coordinator.apply(settings(), None, True)).nothing
     done = await coordinator.act("ann@desk", "apply", (settings(), 5))
-    assert [str(each) for each in done.system] == ["replicators: 2 -> 5"]
+    assert [str(change) for change in done.system] == ["replicators: 2 -> 5"]
     assert (await coordinator.status()).desired_replicators == 5
     assert any(
-        each.text.startswith("up by ann@desk: replicators=2 -> replicators=5") for each in await coordinator.events()
+        event.text.startswith("up by ann@desk: replicators=2 -> replicators=5") for event in await coordinator.events()
     )
 
 
@@ -46,7 +46,7 @@ async def test_a_number_in_the_file_counts_when_it_changes(world: World) -> None
     assert (await coordinator.apply(settings(replicators=2))).nothing
     assert (await coordinator.status()).desired_replicators == 4
     found = await coordinator.apply(settings(replicators=3))
-    assert [str(each) for each in found.system] == ["replicators: 4 -> 3"]
+    assert [str(change) for change in found.system] == ["replicators: 4 -> 3"]
     assert (await coordinator.status()).desired_replicators == 3
 
 

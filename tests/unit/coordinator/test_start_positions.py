@@ -34,7 +34,7 @@ async def test_starts_are_of_the_topics_that_are_there(world: World) -> None:
     world.kafka.add_topic("A", "later")
     world.kafka.grow("A", "placed", 2)
     await eventually(lambda: {partition("later"), partition("placed", 1)} <= held.keys())
-    found = {str(each.source): copy.position for each, copy in held.items()}
+    found = {str(partition.source): copy.position for partition, copy in held.items()}
     assert found == {"timed-0": 31, "placed-0": 12, "later-0": 0, "placed-1": 0}
     assert not [key for key in world.kafka.states[FLOW] if key.startswith("start/")]
 
@@ -48,10 +48,10 @@ async def test_offsets_out_of_bounds_are_refused(world: World) -> None:
     coordinator = world.coordinator()
     await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@5",)})))
     await eventually(lambda: partition("other") in world.ray.replicators[1].held)
-    (line,) = [each for each in await coordinator.topics() if each.topic == "orders"]
+    (line,) = [row for row in await coordinator.topics() if row.topic == "orders"]
     assert line.state == "refused"
     assert "goes from 10 to 20" in (line.reason or "")
     await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@15",)})))
     await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
     assert world.ray.replicators[1].held[partition("orders")].position == 15
-    assert [each for each in await coordinator.events() if "topics.start has changed; 1 topics" in each.text]
+    assert [event for event in await coordinator.events() if "topics.start has changed; 1 topics" in event.text]

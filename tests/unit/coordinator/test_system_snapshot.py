@@ -22,7 +22,7 @@ async def test_it_is_what_the_commands_show(world: World) -> None:
             and picture.system.flows == (await coordinator.status()).flows
             and picture.gaps == await coordinator.gaps()
             and picture.events[-1:] == await coordinator.events(1)
-            and sum(each.records for each in picture.topics) == 50
+            and sum(row.records for row in picture.topics) == 50
         )
 
     await eventually(same)

@@ -50,7 +50,7 @@ async def _assigned(world: World, stray: FlowPartition, since: int) -> float:
 
 
 def _first_epoch(world: World, stray: FlowPartition, since: int) -> int:
-    line = next(each for each in world.kafka.log[since:] if each.startswith(f"assign {stray} "))
+    line = next(line for line in world.kafka.log[since:] if line.startswith(f"assign {stray} "))
     return int(line.split(" epoch ")[1].split()[0])
 
 
@@ -63,7 +63,7 @@ async def test_partitions_of_a_lost_node_wait_for_the_lease(world: World) -> Non
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     # Once for the old holder to see, once for the new one.
     assert _first_epoch(world, stray, before) == 3
-    events = [each.text for each in await world.coordinators[0].events()]
+    events = [event.text for event in await world.coordinators[0].events()]
     assert any("nobody has seen dead" in text for text in events)
 
 
@@ -74,7 +74,7 @@ async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World)
     before = len(world.kafka.log)
     dead.alive = False
     assert await _assigned(world, stray, before) < _WAIT_S / 2
-    events = [each.text for each in await world.coordinators[0].events()]
+    events = [event.text for event in await world.coordinators[0].events()]
     assert not [text for text in events if "nobody has seen dead" in text]
 
 
@@ -108,8 +108,8 @@ async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(w
     silent.silent = False
     await eventually(lambda: len(first.held) == len(silent.held) == 1)
     events = await world.coordinators[0].events()
-    assert any(each.level == "error" and "others take over orders-" in each.text for each in events)
-    assert not [each for each in world.kafka.log if each.startswith(("kill", "spawn 3"))]
+    assert any(event.level == "error" and "others take over orders-" in event.text for event in events)
+    assert not [line for line in world.kafka.log if line.startswith(("kill", "spawn 3"))]
 
 
 async def test_silent_replicator_without_others_keeps_what_it_has(world: World) -> None:
@@ -123,7 +123,7 @@ async def test_silent_replicator_without_others_keeps_what_it_has(world: World) 
     await asyncio.sleep(5 * QUICK.silent_s)
     pool[1].silent = False
     await eventually(world.coordinators[0].parts.pool.candidates)
-    assert not [each for each in world.kafka.log[before:] if each.startswith(("write grant", "assign", "release"))]
+    assert not [line for line in world.kafka.log[before:] if line.startswith(("write grant", "assign", "release"))]
 
 
 async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> None:
@@ -137,7 +137,7 @@ async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> Non
     await asyncio.sleep(0.02)
     asked.silent = False
     await eventually(lambda: len(world.coordinators[0].parts.pool.candidates()) == 2)
-    assert not [each for each in world.kafka.log[before:] if each.startswith(("kill", "assign", "release"))]
+    assert not [line for line in world.kafka.log[before:] if line.startswith(("kill", "assign", "release"))]
 
 
 async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
@@ -161,7 +161,7 @@ async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -
     before = len(world.kafka.log)
     await world.coordinator().begin()
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
-    assert not [each for each in world.kafka.log[before:] if each.startswith(f"assign {same} ")]
+    assert not [line for line in world.kafka.log[before:] if line.startswith(f"assign {same} ")]
 
 
 async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_hangs(world: World) -> None:
@@ -212,7 +212,7 @@ async def test_given_up_partition_is_handed_out_again(world: World) -> None:
     (dropped,) = second.held
     before = len(world.kafka.log)
     second.give_up(dropped)
-    await eventually(lambda: any(each.startswith(f"assign {dropped} ") for each in world.kafka.log[before:]))
+    await eventually(lambda: any(line.startswith(f"assign {dropped} ") for line in world.kafka.log[before:]))
     assert len(first.held) + len(second.held) == 2
 
 
@@ -227,21 +227,21 @@ async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> N
     await other.coordinator().apply(settings())
     pool = other.ray.replicators
     await eventually(lambda: 1 in pool and len(pool[1].held) == 2, 10)
-    for each in (first, second):
-        each.give_up(next(iter(each.held)))
+    for replicator in (first, second):
+        replicator.give_up(next(iter(replicator.held)))
 
     async def shown() -> bool:
         (status,) = (await coordinator.status()).flows
-        return status.state == "degraded" and any("another coordinator" in each for each in status.problems)
+        return status.state == "degraded" and any("another coordinator" in problem for problem in status.problems)
 
     await eventually(shown)
     with pytest.raises(StateFencedError):
         await coordinator.pause("A->B")
     await asyncio.sleep(0.1)
-    assert not [each for each in world.kafka.log[before:] if each.startswith(("assign", "release"))]
+    assert not [line for line in world.kafka.log[before:] if line.startswith(("assign", "release"))]
     assert not first.held
     assert not second.held
-    assert any("another coordinator" in each.text for each in await coordinator.events())
+    assert any("another coordinator" in event.text for event in await coordinator.events())
 
 
 async def test_what_another_coordinator_took_is_missed(world: World) -> None:

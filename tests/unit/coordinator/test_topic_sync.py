@@ -171,4 +171,4 @@ async def test_groups_that_are_carried_over_get_their_rights(world: World) -> No
     world.topics.source_acls = {group}
     world.topics.groups = {"app-1", "other", "connect-app"}
     await _begin(world, sync_acls_patterns=True, sync_acls_groups=True)
-    await eventually(lambda: {each.name for each in world.topics.target_acls} == {"app-1"})
+    await eventually(lambda: {acl.name for acl in world.topics.target_acls} == {"app-1"})

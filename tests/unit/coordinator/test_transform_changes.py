@@ -98,7 +98,7 @@ async def test_transforms_do_not_change_with_records_unaccounted_for(world: Worl
     (line,) = await changed.partitions()
     assert "put the earlier transforms back" in (line.reason or "")
     assert "up to target offset 53" in (line.reason or "")
-    assert not any(ORDERS in each.held for each in world.ray.replicators.values() if each.alive)
+    assert not any(ORDERS in replicator.held for replicator in world.ray.replicators.values() if replicator.alive)
     assert record(world).transforms == before.transforms
     assert await changed.down(5.0)
     await started(world, steps(suffix("a")))
@@ -131,4 +131,4 @@ async def test_a_transform_that_is_not_there_decides_nothing(world: World) -> No
 
 async def _problem(coordinator: CoordinatorService) -> bool:
     status = await coordinator.status()
-    return any("can't be imported" in each for flow in status.flows for each in flow.problems)
+    return any("can't be imported" in problem for flow in status.flows for problem in flow.problems)

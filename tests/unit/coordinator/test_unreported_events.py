@@ -21,7 +21,7 @@ def report(*events: str) -> ReplicatorReport:
     """A report of these events."""
     return ReplicatorReport(
         replicator="r", node="n", pid=1, cpu_seconds=0.0, memory_bytes=1, buffered_bytes=0, records=0, bytes=0,
-        partitions=(), assigned=0, events=tuple((1, "info", each) for each in events),
+        partitions=(), assigned=0, events=tuple((1, "info", text) for text in events),
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_nobody_listens() -> None:
     for number in range(5000):
         answer = unheard.into(report(str(number)), 0)
     assert [text for _, _, text in answer.events] == list(map(str, range(4000, 5000)))
-    assert [each[2] for each in unheard.into(report("next"), answer.events_end).events] == ["next"]
+    assert [event[2] for event in unheard.into(report("next"), answer.events_end).events] == ["next"]
 
 
 async def test_the_coordinator_hears_of_it_though_an_answer_is_lost(world: World) -> None:
@@ -57,14 +57,14 @@ async def test_the_coordinator_hears_of_it_though_an_answer_is_lost(world: World
     replicator.answers_lost = 3
 
     async def told() -> list[str]:
-        return [each.text for each in await coordinator.events() if each.text == _TOLD[2]]
+        return [event.text for event in await coordinator.events() if event.text == _TOLD[2]]
 
     await eventually(told)
     assert replicator.answers_lost == 0
     replicator.events.append((2, "info", "later"))
 
     async def later() -> bool:
-        return any(each.text == "later" for each in await coordinator.events())
+        return any(event.text == "later" for event in await coordinator.events())
 
     await eventually(later)
     assert len(await told()) == 1
@@ -83,7 +83,7 @@ async def test_a_new_process_counts_its_events_anew(world: World, monkeypatch: p
     replicator.alive = False
 
     async def heard() -> bool:
-        return any(each.text == "first words" for each in await coordinator.events())
+        return any(event.text == "first words" for event in await coordinator.events())
 
     await eventually(heard)
 
@@ -101,7 +101,7 @@ class _Engine:
     def report(self, full: bool = False) -> ReplicatorReport:
         del full
         said, self._told = self._told, []
-        return report(*(each[2] for each in said))
+        return report(*(event[2] for event in said))
 
 
 async def test_a_replicator_tells_again_what_was_not_heard() -> None:
@@ -109,5 +109,5 @@ async def test_a_replicator_tells_again_what_was_not_heard() -> None:
     replicator = ReplicatorService(settings(), "f", "r", engine=_Engine, node="n", node_id="n")  # type: ignore[arg-type]
     await replicator.exchange([])
     again = await replicator.exchange([])
-    assert [each[2] for each in again.events] == [_TOLD[2]]
+    assert [event[2] for event in again.events] == [_TOLD[2]]
     assert (await replicator.exchange([], events_heard=again.events_end)).events == ()

@@ -130,9 +130,9 @@ def test_strangers_are_accepted_up_to_the_cut_and_no_further() -> None:
 def test_a_pause_is_of_its_own_topic_and_partition() -> None:
     """The others go on."""
     where = [TopicPartition(topic, number) for topic in "tu" for number in (0, 1)]
-    assert [Pause("t").covers(each) for each in where] == [True, True, False, False]
-    assert [Pause("t", 1).covers(each) for each in where] == [False, True, False, False]
-    assert all(Pause().covers(each) for each in where)
+    assert [Pause("t").covers(partition) for partition in where] == [True, True, False, False]
+    assert [Pause("t", 1).covers(partition) for partition in where] == [False, True, False, False]
+    assert all(Pause().covers(partition) for partition in where)
 
 
 def test_a_gap_says_what_its_trouble_said() -> None:
