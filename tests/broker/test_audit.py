@@ -22,8 +22,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import audit_log_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.topics import NewRemoteTopic
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import cluster_settings
+from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.factories import audit_logs
 from tests.support.group_sync import commit_many
 from tests.support.kafka import alter_topic, produce, sample_messages

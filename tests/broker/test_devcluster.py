@@ -19,15 +19,8 @@ from mirror_ray.jars.maven import cache_dir
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity, stop_clusters
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import (
-    CODECS,
-    assert_equal_copies,
-    create_topic,
-    produce,
-    produce_transactions,
-    read_all,
-    sample_messages,
-)
+from tests.support.kafka import CODECS, create_topic, produce, produce_transactions, sample_messages
+from tests.support.reading import assert_equal_copies, read_all
 from tests.support.waiting import wait_until
 
 OWNER = """

@@ -16,8 +16,9 @@ from mirror_ray.topics.cluster_snapshot import take_snapshot
 from mirror_ray.topics.comparison import compare_topic
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters
-from tests.support.kafka import Message, assert_equal_copies, create_topic, end_offsets, produce
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import assert_equal_copies, end_offsets
 from tests.support.systems import settings_of, topics_with
 
 #: A loop would show within a few discoveries.

@@ -8,8 +8,9 @@ import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings, TransformSettings
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, create_topic, produce, read_all
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import read_all
 from tests.support.systems import settings_of
 from tests.support.transforms import by_first, steps, suffix
 

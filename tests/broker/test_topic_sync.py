@@ -29,10 +29,10 @@ from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevListener
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.model.internal_topics import audit_log_topic
-from tests.support.clusters import Clusters, KafkaCluster, KafkaClusters, TopicMaker
-from tests.support.engine import cluster_settings
-from tests.support.kafka import alter_topic, create_topic, exists, produce, read_all, sample_messages
+from tests.support.clusters import Clusters, KafkaCluster, KafkaClusters, TopicMaker, cluster_settings
+from tests.support.kafka import alter_topic, create_topic, exists, produce, sample_messages
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import read_all
 from tests.support.systems import settings_of
 
 _INTERVAL_S = 0.3

@@ -12,8 +12,9 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, Record, produce, read_all
+from tests.support.kafka import Message, produce
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import Record, read_all
 from tests.support.systems import settings_of
 from tests.support.transforms import suffix, transforms
 

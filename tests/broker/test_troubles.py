@@ -14,17 +14,9 @@ from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ConfigError
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import (
-    Message,
-    Record,
-    create_topic,
-    delete_records,
-    end_offsets,
-    produce,
-    read_all,
-    sample_messages,
-)
+from tests.support.kafka import Message, create_topic, delete_records, produce, sample_messages
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import Record, end_offsets, read_all
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
 

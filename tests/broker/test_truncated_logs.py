@@ -15,11 +15,12 @@ from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.lab.devcluster.clusters import start_all
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.state.schema import state_topic
-from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.engine import Replicated, cluster_settings
-from tests.support.kafka import Message, Record, append, delete_records, end_offsets, produce, read_all, sample_messages
+from tests.support.clusters import Clusters, KafkaCluster, TopicMaker, cluster_settings
+from tests.support.kafka import Message, append, delete_records, produce, sample_messages
 from tests.support.lease_gate import LeaseGate
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import Record, end_offsets, read_all
+from tests.support.replicated import Replicated
 from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(400)

@@ -15,8 +15,10 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition as ModelPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.engine import Engine, Replicated
-from tests.support.kafka import Message, assert_equal_copies, create_topic, produce, read_all, sample_messages
+from tests.support.engine import Engine
+from tests.support.kafka import Message, create_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies, read_all
+from tests.support.replicated import Replicated
 
 PARTITIONS = 4
 #: Records of last year are beyond any retention.

@@ -10,8 +10,8 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
-from tests.support.kafka import assert_equal_copies
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 
 
 @pytest.mark.parametrize("age_days", [0, 365])

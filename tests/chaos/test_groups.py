@@ -12,8 +12,9 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Engine, Replicated
-from tests.support.kafka import assert_equal_copies
+from tests.support.engine import Engine
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 
 #: About a hundred small batches in a group.
 DEEP = FetchSettings(max_partition_bytes=400_000)

@@ -11,9 +11,9 @@ import pytest
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.proxy import Proxy
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, fill, more_copied
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated, set_quota
-from tests.support.kafka import assert_equal_copies
+from tests.support.clusters import Clusters, TopicMaker, set_quota
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 
 SHORT_MS = 1_500
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.config.settings import TopicSettings
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import assert_equal_copies
+from tests.support.reading import assert_equal_copies
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.traffic import Production
 from tests.support.waiting import wait_until

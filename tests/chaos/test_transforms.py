@@ -14,9 +14,9 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.transforms.loading import TransformChains
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.group_sync import commit_many, group_sync, internal_topics, partition_statuses
-from tests.support.kafka import read_placed
+from tests.support.reading import read_placed
+from tests.support.replicated import Replicated
 from tests.support.transforms import THIRD, of_the_third, transforms
 
 RECORDS = 30_000

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.group_sync import commit_many, group_sync, internal_topics, partition_statuses
 from tests.support.java import run_java
-from tests.support.kafka import Message, end_offsets, produce, produce_transactions
+from tests.support.kafka import Message, produce, produce_transactions
+from tests.support.reading import end_offsets
+from tests.support.replicated import Replicated
 
 PROGRAM = Path(__file__).with_name("Mm2Checkpoints.java")
 GROUPS = 60

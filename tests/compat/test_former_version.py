@@ -16,7 +16,8 @@ import pytest
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.command import environment, mm2_file
 from tests.support.groups import commit, committed
-from tests.support.kafka import assert_equal_copies, end_offsets, produce, sample_messages
+from tests.support.kafka import produce, sample_messages
+from tests.support.reading import assert_equal_copies, end_offsets
 from tests.support.traffic import Production
 from tests.support.waiting import wait_until
 

@@ -23,17 +23,9 @@ from tests.support.class_archive import quick_mm2
 from tests.support.clusters import Clusters
 from tests.support.command import answer
 from tests.support.groups import commit, committed
-from tests.support.kafka import (
-    Message,
-    assert_equal_copies,
-    create_topic,
-    end_offsets,
-    exists,
-    produce,
-    produce_transactions,
-    read_placed,
-)
+from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions
 from tests.support.local import LocalSystem
+from tests.support.reading import assert_equal_copies, end_offsets, read_placed
 from tests.support.unrecorded import hand_back, take_over
 from tests.support.waiting import wait_until, wait_until_async
 

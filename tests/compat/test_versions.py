@@ -17,19 +17,11 @@ from mirror_ray.config.settings import FetchSettings, GroupSettings, MirrorSetti
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, WithFiles
 from tests.support.groups import commit, committed
-from tests.support.kafka import (
-    CODECS,
-    Message,
-    assert_equal_copies,
-    create_topic,
-    produce,
-    produce_transactions,
-    read_placed,
-    sample_messages,
-)
+from tests.support.kafka import CODECS, Message, create_topic, produce, produce_transactions, sample_messages
 from tests.support.kinds import CLEANED_AT_ONCE, LAST_YEAR_MS, compact
 from tests.support.local import LocalSystem, aside
 from tests.support.old_kafka import OldCluster
+from tests.support.reading import assert_equal_copies, read_placed
 from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(300)

@@ -11,7 +11,8 @@ from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters
-from tests.support.kafka import Message, create_topic, end_offsets, produce, read_all, sample_messages
+from tests.support.kafka import Message, create_topic, produce, sample_messages
+from tests.support.reading import end_offsets, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 from tests.support.waiting import wait_until
 

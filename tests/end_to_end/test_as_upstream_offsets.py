@@ -21,7 +21,8 @@ from mirror_ray.records.mm2_records import CheckpointRecord
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, wait_for
 from tests.support.groups import commit, committed
-from tests.support.kafka import Message, create_topic, end_offsets, exists, produce, read_all
+from tests.support.kafka import Message, create_topic, exists, produce
+from tests.support.reading import end_offsets, read_all
 from tests.support.waiting import wait_until
 
 #: On a machine that is busy otherwise.

@@ -15,8 +15,9 @@ import pytest
 from mirror_ray import own_ray
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
-from tests.support.kafka import alter_topic, assert_equal_copies, create_topic, end_offsets, produce, sample_messages
+from tests.support.kafka import alter_topic, create_topic, produce, sample_messages
 from tests.support.processes import addresses, family
+from tests.support.reading import assert_equal_copies, end_offsets
 from tests.support.stranger import what_a_stranger_can
 
 #: On a machine that is busy otherwise.

@@ -33,8 +33,7 @@ from mirror_ray.lab.traffic import Traffic, TrafficReader
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.problems import Problem, ProblemKind
 from tests.support.browser import Page, browser
-from tests.support.clusters import Clusters, KafkaCluster, Reachable, TopicMaker
-from tests.support.engine import cluster_settings
+from tests.support.clusters import Clusters, KafkaCluster, Reachable, TopicMaker, cluster_settings
 from tests.support.kafka import produce, sample_messages
 from tests.support.monitoring import ALERTS, DASHBOARDS, RECORDED, alert_name, panels
 from tests.support.prometheus import Prometheus, scraping

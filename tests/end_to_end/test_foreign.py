@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file, wait_for
-from tests.support.kafka import assert_equal_copies, create_topic, end_offsets, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies, end_offsets, read_all
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)

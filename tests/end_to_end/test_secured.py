@@ -28,7 +28,8 @@ from mirror_ray.lab.devcluster.certificates import STORE_PASSWORD, StoreType
 from mirror_ray.lab.devcluster.clusters import start_all
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, wait_for
-from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)

@@ -8,7 +8,8 @@ from mirror_ray.config.settings import TopicSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters
-from tests.support.kafka import Message, create_topic, end_offsets, produce, read_all
+from tests.support.kafka import Message, create_topic, produce
+from tests.support.reading import end_offsets, read_all
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,8 @@ from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import decode_statistics
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.command import mirror_ray, mm2_file
-from tests.support.kafka import produce, read_all, sample_messages
+from tests.support.kafka import produce, sample_messages
+from tests.support.reading import read_all
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)

@@ -10,7 +10,8 @@ import pytest
 from mirror_ray.config.settings import PolicySettings
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters, KafkaCluster
-from tests.support.kafka import assert_equal_copies, create_topic, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 
 IDENTITY = PolicySettings(class_name="org.apache.kafka.connect.mirror.IdentityReplicationPolicy")

@@ -10,8 +10,8 @@ import pytest
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support.clusters import Clusters
 from tests.support.command import answer, mirror_ray, mm2_file
-from tests.support.kafka import assert_equal_copies, read_all
 from tests.support.kinds import compact, create_every_kind, fill_every_kind
+from tests.support.reading import assert_equal_copies, read_all
 
 #: On a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(600)

@@ -20,7 +20,8 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.backfills import BackfillStatus
 from tests.support.clusters import Clusters
-from tests.support.kafka import create_topic, end_offsets, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import end_offsets, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 from tests.support.waiting import wait_until
 

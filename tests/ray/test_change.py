@@ -9,7 +9,8 @@ from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.runtime import attach
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import assert_equal_copies, create_topic, produce, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies
 from tests.support.systems import settings_of
 from tests.support.traffic import Arrivals, Production
 from tests.support.waiting import wait_until

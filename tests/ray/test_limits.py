@@ -12,9 +12,9 @@ from mirror_ray.config.limits import LimitSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import FlowStatus
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import set_quota
-from tests.support.kafka import Message, assert_equal_copies, produce
+from tests.support.clusters import Clusters, TopicMaker, set_quota
+from tests.support.kafka import Message, produce
+from tests.support.reading import assert_equal_copies
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 

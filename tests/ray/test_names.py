@@ -21,7 +21,8 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member
-from tests.support.kafka import Message, Record, create_topic, produce, read_all
+from tests.support.kafka import Message, create_topic, produce
+from tests.support.reading import Record, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until

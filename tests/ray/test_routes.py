@@ -8,7 +8,8 @@ import signal
 from mirror_ray.config.settings import TransformSettings
 from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, produce, read_all
+from tests.support.kafka import Message, produce
+from tests.support.reading import read_all
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.transforms import steps
 from tests.support.waiting import wait_until

@@ -19,8 +19,9 @@ from mirror_ray.runtime import attach
 from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
-from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.kafka import produce, sample_messages
 from tests.support.processes import wait_ended
+from tests.support.reading import assert_equal_copies
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
 

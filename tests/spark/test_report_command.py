@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.clusters import Clusters
 from tests.support.command import mirror_ray, mm2_file
-from tests.support.kafka import create_topic, exists, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, exists, produce, sample_messages
+from tests.support.reading import read_all
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)

@@ -21,7 +21,8 @@ from mirror_ray.spark.session import await_resources
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters
 from tests.support.command import PROGRAM, environment, mm2_file
-from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
+from tests.support.kafka import Message, create_topic, produce, produce_transactions
+from tests.support.reading import end_offsets
 
 pytestmark = pytest.mark.timeout(300)
 

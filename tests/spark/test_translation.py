@@ -21,7 +21,8 @@ from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.spark.translation import SparkMaps
 from tests.support.clusters import Clusters
 from tests.support.group_sync import commit_many
-from tests.support.kafka import Message, create_topic, end_offsets, produce, produce_transactions
+from tests.support.kafka import Message, create_topic, produce, produce_transactions
+from tests.support.reading import end_offsets
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until

@@ -14,12 +14,12 @@ from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeFirstPass, verification
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import FLOW, Replicated
 from tests.support.kafka import Message, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import KINDS, compact, create_every_kind, fill_every_kind
 from tests.support.planted_checks import check_by_verify, table
 from tests.support.planted_faults import Fault, Kind, cases
 from tests.support.planting import Planted
+from tests.support.replicated import FLOW, Replicated
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 pytestmark = pytest.mark.timeout(600)

@@ -11,7 +11,8 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.transforms.provenance import HEADER, Origin
 from tests.support.group_sync import EVERY_ROUND
-from tests.support.kafka import Message, Record, end_offsets, produce, read_all
+from tests.support.kafka import Message, produce
+from tests.support.reading import Record, end_offsets, read_all
 from tests.support.systems import settings_of
 
 PARTITIONS = 2

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mirror_ray.jars.maven import KAFKA, cache_dir, java_command
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
-from tests.support.kafka import create_topic, produce, read_all, sample_messages
+from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.reading import read_all
 
 
 def share_classes() -> None:

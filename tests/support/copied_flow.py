@@ -16,9 +16,9 @@ from mirror_ray.config.settings import MirrorSettings, StatisticsSettings, Topic
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.report.target_cluster import StatisticsLog, find_statistics
-from tests.support.clusters import Clusters
-from tests.support.engine import logged_batches
-from tests.support.kafka import ConfluentConfig, create_topic, produce, produce_transactions, read_all, sample_messages
+from tests.support.clusters import Clusters, logged_batches
+from tests.support.kafka import ConfluentConfig, create_topic, produce, produce_transactions, sample_messages
+from tests.support.reading import read_all
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.waiting import wait_until
 

@@ -16,8 +16,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.offsets.flow_maps import FlowMaps
-from tests.support.clusters import Clusters
-from tests.support.engine import cluster_settings
+from tests.support.clusters import Clusters, cluster_settings
 from tests.support.kafka import create_topic, exists
 
 #: All that a round may do, it does.

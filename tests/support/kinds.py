@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from tests.support.clusters import KafkaCluster, WithFiles
-from tests.support.engine import logged_batches
+from tests.support.clusters import KafkaCluster, WithFiles, logged_batches
 from tests.support.kafka import (
     CODECS,
     Message,

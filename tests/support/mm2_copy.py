@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.source_offset import SOURCE_CONNECTOR, SourceOffset
-from tests.support.kafka import ConfluentConfig, Message, create_topic, exists, produce, read_placed
+from tests.support.kafka import ConfluentConfig, Message, create_topic, exists, produce
+from tests.support.reading import read_placed
 
 
 class Mm2Copy:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tests.support.kafka import Record
+from tests.support.reading import Record
 
 Kind = Literal["plain", "transactional", "compacted", "merged", "transformed", "append-time"]
 Fault = Literal["foreign", "doubled", "missing", "key", "value", "headers", "timestamp", "swapped"]

@@ -30,11 +30,11 @@ from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FlowRecord
 from mirror_ray.state.schema import FLOW, PARTITION, state_topic
-from tests.support.clusters import Clusters
-from tests.support.engine import ensure_compacted
-from tests.support.kafka import Message, Record, append, create_topic, end_offsets, produce_transactions, read_placed
+from tests.support.clusters import Clusters, ensure_topic
+from tests.support.kafka import Message, append, create_topic, produce_transactions
 from tests.support.kafka import produce as produce_messages
 from tests.support.planted_faults import RECORDS, Case, Kind, Line, with_fault
+from tests.support.reading import Record, end_offsets, read_placed
 from tests.support.systems import settings_of
 from tests.support.transforms import suffix, transforms
 
@@ -86,7 +86,7 @@ class Planted:
 
     async def plant(self) -> None:
         """Write sources, copies, state and map."""
-        ensure_compacted(self.clusters.b, segments_topic(self.mark))
+        ensure_topic(self.clusters.b, segments_topic(self.mark))
         settings = self.settings
         source, target = (ClusterConnections(settings.clusters[alias], "planting") for alias in (self.mark, "B"))
         try:

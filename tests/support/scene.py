@@ -16,7 +16,8 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.observe.events import Event
 from mirror_ray.observe.status import ReplicatorStatus
 from tests.support.clusters import TopicMaker
-from tests.support.kafka import assert_equal_copies, create_topic
+from tests.support.kafka import create_topic
+from tests.support.reading import assert_equal_copies
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.traffic import Arrivals, Production
 from tests.support.waiting import wait_until

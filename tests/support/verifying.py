@@ -15,8 +15,9 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import VerifyReport
 from mirror_ray.verification.run import MakeFirstPass, Verification, verify_flow
 from tests.support.clusters import KafkaCluster
-from tests.support.engine import FLOW
-from tests.support.kafka import Message, Record, create_topic, end_offsets, produce, read_all
+from tests.support.kafka import Message, create_topic, produce
+from tests.support.reading import Record, end_offsets, read_all
+from tests.support.replicated import FLOW
 
 #: What is done to the records of a copy at a place, and what is to be said of it.
 FAULTS: Mapping[str, tuple[Callable[[list[Record], int], object], DifferenceKind, tuple[RecordField, ...]]] = {

@@ -10,7 +10,8 @@ from confluent_kafka.cimpl import NewPartitions
 from mirror_ray.config.settings import TopicSettings
 from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters
-from tests.support.kafka import Message, create_topic, end_offsets, produce, sample_messages
+from tests.support.kafka import Message, create_topic, produce, sample_messages
+from tests.support.reading import end_offsets
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 

@@ -28,7 +28,8 @@ from mirror_ray.lab.bench.dataset import PreparedTopics, fill
 from mirror_ray.lab.bench.measurements import DataSpec
 from mirror_ray.lab.benchmarks.harness import cluster_pair, parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
-from tests.support.engine import Engine, Replicated
+from tests.support.engine import Engine
+from tests.support.replicated import Replicated
 
 POLL_S = 0.02
 

@@ -35,7 +35,8 @@ from mirror_ray.lab.devcluster.proxy import long_link
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.replication import flow_parts
 from mirror_ray.replication.sender import Sender
-from tests.support.engine import Advertised, Engine, Replicated
+from tests.support.engine import Advertised, Engine
+from tests.support.replicated import Replicated
 
 TOPIC = "link"
 BATCH_RECORDS, RECORD_BYTES = 16, 1000

@@ -37,8 +37,7 @@ from mirror_ray.topics.acl_sync import AclChanges, acl_changes, acl_rules, flow_
 from mirror_ray.topics.config_sync import planned_changes
 from mirror_ray.topics.port import KafkaTopicPort
 from mirror_ray.topics.remote_topics import remote_configs
-from tests.support.clusters import Clusters
-from tests.support.engine import cluster_settings
+from tests.support.clusters import Clusters, cluster_settings
 
 CONFIGS = {"retention.ms": "86400000", "segment.bytes": "16777216", "cleanup.policy": "compact"}
 FLOW = FlowSettings(name=FlowName("A", "B"), enabled=True)

@@ -38,7 +38,7 @@ from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeFirstPass, verify_flow
-from tests.support.engine import FLOW, Replicated
+from tests.support.replicated import FLOW, Replicated
 
 
 class TopicKind(NamedTuple):

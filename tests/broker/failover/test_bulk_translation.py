@@ -23,11 +23,11 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.transforms.loading import TransformChains
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated, cluster_settings
+from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.group_sync import SEGMENTS, group_sync, internal_topics
 from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, delete_records, produce, produce_transactions
+from tests.support.replicated import Replicated
 from tests.support.systems import settings_of
 from tests.support.transforms import THIRD, of_the_third, transforms
 from tests.support.unrecorded import translate_in_bulk as carry_out

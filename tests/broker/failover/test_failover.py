@@ -19,8 +19,9 @@ from mirror_ray.offsets.translation import Translation
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, member, new_names, numbered, order, outcomes, scene, settings
 from tests.support.groups import commit, committed, process
-from tests.support.kafka import create_topic, end_offsets, produce, produce_transactions
+from tests.support.kafka import create_topic, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import end_offsets
 from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)

@@ -18,8 +18,9 @@ from mirror_ray.failover.steps import StepTiming
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member, process
-from tests.support.kafka import Message, create_topic, end_offsets, produce, read_placed
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import end_offsets, read_placed
 from tests.support.systems import settings_of
 from tests.support.unrecorded import carry_out
 

@@ -18,8 +18,9 @@ from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, member, new_names, numbered, order, scene, settings
 from tests.support.groups import commit, process
-from tests.support.kafka import create_topic, produce, produce_transactions, read_all
+from tests.support.kafka import create_topic, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
+from tests.support.reading import read_all
 from tests.support.unrecorded import carry_out
 
 pytestmark = pytest.mark.timeout(300)

@@ -20,8 +20,7 @@ from mirror_ray.model.committed_offset import Commits, CommittedOffset
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from mirror_ray.records.commit_record import CommitRecord
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import cluster_settings
+from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.group_sync import COMMITS, group_sync, internal_topics
 from tests.support.groups import commit
 from tests.support.kafka import create_topic, exists

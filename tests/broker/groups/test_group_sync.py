@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, TopicPartition
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.sync import GroupOffsetSync
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.group_sync import group_sync, internal_topics
 from tests.support.groups import commit, committed
 from tests.support.kafka import Message, create_topic, exists, produce
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 

@@ -11,9 +11,8 @@ from mirror_ray.kafka.errors import protocol_error
 from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import KafkaProtocolError
-from tests.support.clusters import TopicMaker
-from tests.support.engine import cluster_settings
-from tests.support.kafka import read_all
+from tests.support.clusters import TopicMaker, cluster_settings
+from tests.support.reading import read_all
 
 _TOPIC_AUTHORIZATION_FAILED = 29
 _CLUSTER_AUTHORIZATION_FAILED = 31

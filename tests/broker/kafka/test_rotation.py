@@ -23,9 +23,11 @@ from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import FlowName, TopicPartition
-from tests.support.clusters import TopicMaker
-from tests.support.engine import Engine, Replicated, cluster_settings
-from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.clusters import TopicMaker, cluster_settings
+from tests.support.engine import Engine
+from tests.support.kafka import produce, sample_messages
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 
 _USER = "robin"
 _OLD, _NEW = "robin-old-7Hq2Zt", "robin-new-3Kd8Xw"

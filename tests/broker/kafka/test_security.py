@@ -22,8 +22,9 @@ from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreTy
 from mirror_ray.model.errors import ClusterUnreachableError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
-from tests.support.engine import Replicated
-from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.kafka import produce, sample_messages
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 from tests.support.token_endpoint import token_endpoint
 
 STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.clusters import Clusters
-from tests.support.engine import Replicated
 from tests.support.group_sync import internal_topics
+from tests.support.replicated import Replicated
 
 
 @pytest.fixture

@@ -8,9 +8,11 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.observe.groups import GroupPartitionStatus
 from tests.support.clusters import Clusters
-from tests.support.engine import Engine, Replicated
+from tests.support.engine import Engine
 from tests.support.group_sync import commit_many, group_sync, partition_statuses
-from tests.support.kafka import Message, produce, produce_transactions, read_placed
+from tests.support.kafka import Message, produce, produce_transactions
+from tests.support.reading import read_placed
+from tests.support.replicated import Replicated
 
 
 def numbered(first: int, last: int) -> list[Message]:

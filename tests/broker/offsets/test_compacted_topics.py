@@ -11,11 +11,11 @@ from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.records.mm2_records import CheckpointRecord, OffsetSyncRecord
 from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.broker.offsets.syncing import numbered, target_offsets, unpublished
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated, logged_batches
+from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.group_sync import CHECKPOINTS, SEGMENTS, SYNCS, commit_many, group_sync, partition_statuses
 from tests.support.kafka import Message, alter_broker, alter_topic, produce, produce_transactions
 from tests.support.kinds import CLEANED_AT_ONCE
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 

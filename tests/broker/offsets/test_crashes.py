@@ -8,11 +8,11 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.map import SegmentGap
 from tests.broker.offsets.syncing import crash_unpublished, numbered, synced, target_offsets, targets
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated, logged_batches
+from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.group_sync import followed_maps
 from tests.support.kafka import alter_broker, alter_topic, delete_records, produce
 from tests.support.kinds import CLEANED_AT_ONCE
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 

@@ -10,9 +10,10 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.broker.offsets.syncing import copied_from, numbered, synced, targets
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.group_sync import commit_many, followed_maps, group_sync, partition_statuses
-from tests.support.kafka import Message, delete_records, end_offsets, produce, produce_transactions, read_placed
+from tests.support.kafka import Message, delete_records, produce, produce_transactions
+from tests.support.reading import end_offsets, read_placed
+from tests.support.replicated import Replicated
 
 
 async def test_the_ends_of_the_copy(clusters: Clusters, flow: Replicated, make_topic: TopicMaker, prefix: str) -> None:

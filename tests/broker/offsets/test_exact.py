@@ -20,21 +20,15 @@ from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.mm2_records import OffsetSyncRecord
-from tests.support.clusters import Clusters
-from tests.support.engine import Engine, Replicated, cluster_settings, logged_batches
+from tests.support.clusters import Clusters, cluster_settings, logged_batches
+from tests.support.engine import Engine
 from tests.support.group_sync import SYNCS, commit_many, group_sync, internal_topics, partition_statuses
-from tests.support.kafka import (
-    Message,
-    alter_broker,
-    alter_topic,
-    create_topic,
-    produce,
-    produce_transactions,
-    read_placed,
-)
+from tests.support.kafka import Message, alter_broker, alter_topic, create_topic, produce, produce_transactions
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.mm2_offset_sync_store import TOO_OLD, Mm2OffsetSyncStore
 from tests.support.mm2_syncs import Pair, emitted
+from tests.support.reading import read_placed
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 GROUPS = 400

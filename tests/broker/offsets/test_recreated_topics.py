@@ -8,8 +8,8 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.broker.offsets.syncing import copied_from, numbered, synced, targets
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.kafka import create_topic, delete_records, produce
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 

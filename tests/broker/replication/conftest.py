@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.clusters import Clusters
-from tests.support.engine import Replicated
+from tests.support.replicated import Replicated
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mirror_ray.config.settings import FetchSettings
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker
-from tests.support.engine import Replicated
-from tests.support.kafka import assert_equal_copies, produce, sample_messages
+from tests.support.kafka import produce, sample_messages
+from tests.support.reading import assert_equal_copies
+from tests.support.replicated import Replicated
 
 
 async def test_assigned_again_at_once_and_in_full_flight(flow: Replicated, make_topic: TopicMaker) -> None:

@@ -9,18 +9,10 @@ from confluent_kafka import Producer
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import HEADER_BYTES
-from tests.support.clusters import TopicMaker
-from tests.support.engine import Replicated, logged_batches
-from tests.support.kafka import (
-    CODECS,
-    Message,
-    alter_broker,
-    assert_equal_copies,
-    end_offsets,
-    produce,
-    read_all,
-    sample_messages,
-)
+from tests.support.clusters import TopicMaker, logged_batches
+from tests.support.kafka import CODECS, Message, alter_broker, produce, sample_messages
+from tests.support.reading import assert_equal_copies, end_offsets, read_all
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
 
 LAST_YEAR_MS = 1_750_000_000_000

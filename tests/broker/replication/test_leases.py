@@ -12,10 +12,11 @@ from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
 from tests.support.engine_process import EngineProcess
-from tests.support.kafka import assert_equal_copies, end_offsets, produce, sample_messages
+from tests.support.kafka import produce, sample_messages
 from tests.support.lease_gate import LeaseGate
+from tests.support.reading import assert_equal_copies, end_offsets
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 _TERMS = LeaseTerms()

@@ -16,9 +16,11 @@ from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.engine import Engine, Replicated
-from tests.support.kafka import Message, Record, assert_equal_copies, create_topic, produce, read_all, sample_messages
+from tests.support.engine import Engine
+from tests.support.kafka import Message, create_topic, produce, sample_messages
 from tests.support.logs import cut_log
+from tests.support.reading import Record, assert_equal_copies, read_all
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
 
 

@@ -13,9 +13,10 @@ from mirror_ray.offsets.map import ExactOffset, OffsetMapStore
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block
-from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated, cluster_settings
-from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions, read_placed
+from tests.support.clusters import Clusters, TopicMaker, cluster_settings
+from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions
+from tests.support.reading import read_placed
+from tests.support.replicated import Replicated
 
 COMPACTED = {"cleanup.policy": "compact"}
 

@@ -19,16 +19,10 @@ from mirror_ray.lab.devcluster import DevListener
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.state.schema import state_topic
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.engine import Engine, Replicated
-from tests.support.kafka import (
-    Message,
-    assert_equal_copies,
-    create_topic,
-    delete_topic,
-    produce,
-    read_all,
-    sample_messages,
-)
+from tests.support.engine import Engine
+from tests.support.kafka import Message, create_topic, delete_topic, produce, sample_messages
+from tests.support.reading import assert_equal_copies, read_all
+from tests.support.replicated import Replicated
 
 
 async def test_record_over_the_limit(flow: Replicated, make_topic: TopicMaker) -> None:

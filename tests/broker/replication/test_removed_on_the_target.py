@@ -14,9 +14,11 @@ from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.engine import Engine, Replicated
-from tests.support.kafka import Message, Record, delete_records, produce, read_all, sample_messages
+from tests.support.engine import Engine
+from tests.support.kafka import Message, delete_records, produce, sample_messages
 from tests.support.logs import cut_log
+from tests.support.reading import Record, read_all
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
 
 _WEEK_MS = 7 * 24 * 3600 * 1000

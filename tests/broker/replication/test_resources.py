@@ -16,8 +16,9 @@ from confluent_kafka import Producer
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import Replicated
-from tests.support.kafka import Message, assert_equal_copies, end_offsets, produce
+from tests.support.kafka import Message, produce
+from tests.support.reading import assert_equal_copies, end_offsets
+from tests.support.replicated import Replicated
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,11 @@ from confluent_kafka.admin import AdminClient
 from mirror_ray.config.settings import StatisticsSettings
 from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.records.statistics import PartitionStatistics, decode_statistics
-from tests.support.clusters import KafkaCluster, TopicMaker
-from tests.support.engine import Engine, Replicated, ensure_topic, logged_batches
-from tests.support.kafka import CODECS, exists, produce, produce_transactions, read_all, sample_messages
+from tests.support.clusters import KafkaCluster, TopicMaker, ensure_topic, logged_batches
+from tests.support.engine import Engine
+from tests.support.kafka import CODECS, exists, produce, produce_transactions, sample_messages
+from tests.support.reading import read_all
+from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
 TOPIC = statistics_topic("A")

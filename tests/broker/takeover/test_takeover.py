@@ -30,19 +30,10 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed
-from tests.support.kafka import (
-    Message,
-    assert_equal_copies,
-    create_topic,
-    delete_topic,
-    end_offsets,
-    produce,
-    produce_transactions,
-    read_all,
-    read_placed,
-)
+from tests.support.kafka import Message, create_topic, delete_topic, produce, produce_transactions
 from tests.support.local import LocalSystem
 from tests.support.mm2_copy import Mm2Copy
+from tests.support.reading import assert_equal_copies, end_offsets, read_all, read_placed
 from tests.support.unrecorded import hand_back, take_over
 
 

@@ -10,8 +10,8 @@ from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import batch_comparison
 from tests.support.clusters import TopicMaker
-from tests.support.engine import Replicated
 from tests.support.kafka import produce, produce_transactions, sample_messages
+from tests.support.replicated import Replicated
 from tests.support.verifying import verified
 
 

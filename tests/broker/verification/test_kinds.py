@@ -10,8 +10,8 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
-from tests.support.clusters import TopicMaker
-from tests.support.engine import Engine, Replicated, logged_batches
+from tests.support.clusters import TopicMaker, logged_batches
+from tests.support.engine import Engine
 from tests.support.kafka import (
     Message,
     alter_broker,
@@ -22,6 +22,7 @@ from tests.support.kafka import (
     sample_messages,
 )
 from tests.support.kinds import CLEANED_AT_ONCE, KINDS, compact, create_every_kind, fill_every_kind
+from tests.support.replicated import Replicated
 from tests.support.verifying import verified
 from tests.support.waiting import wait_until_async
 

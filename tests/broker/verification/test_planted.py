@@ -9,8 +9,9 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.ranges import ComparedRange
 from mirror_ray.verification.run import verification
 from tests.support.clusters import TopicMaker
-from tests.support.engine import FLOW, Replicated
-from tests.support.kafka import Message, Record, produce, produce_transactions, read_placed, sample_messages
+from tests.support.kafka import Message, produce, produce_transactions, sample_messages
+from tests.support.reading import Record, read_placed
+from tests.support.replicated import FLOW, Replicated
 from tests.support.verifying import FAULTS, plant, verified, with_copy
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.clusters import TopicMaker
-from tests.support.engine import Replicated, set_quota
+from tests.support.clusters import TopicMaker, set_quota
 from tests.support.kafka import Message, produce
+from tests.support.replicated import Replicated
 from tests.support.verifying import verified
 
 #: What a client may read within the ten seconds that a broker looks at is less than the topic holds.

@@ -14,9 +14,9 @@ from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.engine import FLOW
 from tests.support.kafka import Message, create_topic, produce, sample_messages
 from tests.support.local import LocalSystem, aside
+from tests.support.replicated import FLOW
 from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(300)
