@@ -1,4 +1,4 @@
-"""A CopyEngine in a process of its own, to be stopped and continued by signals: ``EngineProcess``."""
+"""A ReplicationEngine in a process of its own, to be stopped and continued by signals: ``EngineProcess``."""
 
 from __future__ import annotations
 
