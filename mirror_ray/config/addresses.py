@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
+from mirror_ray.config.base import shown
 from mirror_ray.model.internal_topics import dead_letters_topic
 from mirror_ray.model.topic_names import MAX_NAME_LENGTH, illegal_name
 
@@ -19,7 +20,6 @@ _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_.%-]*://)?(\[[^\]]*\]|[^\[\]:]*):([0
 _HIGHEST_PORT: Final = 65_535
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _LONGEST_HOST: Final = 253
-_LONGEST_SHOWN: Final = 60
 #: The dead letter topic has the longest of the names that contain an alias.
 _LONGEST_ALIAS: Final = MAX_NAME_LENGTH - len(dead_letters_topic(""))
 _CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -28,10 +28,10 @@ _CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
 def illegal_alias(alias: str) -> str | None:
     """Why an alias can't be part of topics' names; None: it can."""
     if not _CHARACTERS.fullmatch(alias):
-        return f"{_shown(alias)} can't be an alias: topics are named by it, so letters, digits, '.', '_' and '-' alone"
+        return f"{shown(alias)} can't be an alias: topics are named by it, so letters, digits, '.', '_' and '-' alone"
     if len(alias) > _LONGEST_ALIAS:
         return (
-            f"{_shown(alias)} has {len(alias)} characters, an alias at most {_LONGEST_ALIAS}: topics are named by it, "
+            f"{shown(alias)} has {len(alias)} characters, an alias at most {_LONGEST_ALIAS}: topics are named by it, "
             f"and their names have at most {MAX_NAME_LENGTH}"
         )
     return None
@@ -45,7 +45,7 @@ def too_many_clusters(number: int) -> str:
 def illegal_separator(separator: str, alias: str) -> str | None:
     """Why a separator can't be part of remote topics' names; None: it can."""
     if not _CHARACTERS.fullmatch(separator):
-        return f"{_shown(separator)} can't stand in a topic's name: letters, digits, '.', '_' and '-' alone may"
+        return f"{shown(separator)} can't stand in a topic's name: letters, digits, '.', '_' and '-' alone may"
     # An alias that is illegal itself has an error of its own.
     return illegal_name(f"{alias}{separator}checkpoints{separator}internal") if illegal_alias(alias) is None else None
 
@@ -54,41 +54,31 @@ def _server(text: str) -> str:
     found = _SERVER.fullmatch(text)
     if found is None or not 0 < int(found[2]) <= _HIGHEST_PORT:
         raise ValueError(
-            f"{_shown(text)} is not HOST:PORT with a port from 1 to {_HIGHEST_PORT}, for example kafka-1:9092 or "
+            f"{shown(text)} is not HOST:PORT with a port from 1 to {_HIGHEST_PORT}, for example kafka-1:9092 or "
             "[2001:db8::1]:9092"
         )
     host = found[1]
-    if host.startswith("["):
-        _ipv6(host[1:-1])
-    else:
-        _host(host)
+    if not host.startswith("["):
+        if not _is_host(host):
+            raise ValueError(f"{shown(host)} is neither an IP address nor a host's name")
+    elif not _is_address(ipaddress.IPv6Address, host[1:-1]):
+        raise ValueError(f"{shown(host[1:-1])} is not an IPv6 address")
     return text
 
 
-def _host(host: str) -> None:
+def _is_host(host: str) -> bool:
     labels = host.removesuffix(".").split(".")
-    is_name = len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
-    if not is_name or (labels[-1].isdigit() and not _is_ipv4(host)):
-        raise ValueError(f"{_shown(host)} is neither an IP address nor a host's name")
+    if len(host) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        return False
+    return not labels[-1].isdigit() or _is_address(ipaddress.IPv4Address, host)
 
 
-def _is_ipv4(host: str) -> bool:
+def _is_address(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address], host: str) -> bool:
     try:
-        ipaddress.IPv4Address(host)
+        kind(host)
     except ValueError:
         return False
     return True
-
-
-def _ipv6(host: str) -> None:
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        raise ValueError(f"{_shown(host)} is not an IPv6 address") from None
-
-
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
 #: ``HOST:PORT``; an IPv6 address in brackets.

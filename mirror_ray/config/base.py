@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
+
+_LONGEST_SHOWN: Final = 60
 
 
 class Settings(BaseModel):
@@ -57,6 +59,11 @@ def field_path(model: type[BaseModel], path: Sequence[object], *, into_values: b
         return FieldPath(tuple(names), field, tuple(rest))
     found = field_path(section, below, into_values=into_values)
     return found._replace(names=(*names, *found.names))
+
+
+def shown(text: str) -> str:
+    """A text that a user wrote, or its beginning, for an error's text."""
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -39,25 +40,19 @@ FieldName = Callable[[str], str]
 
 def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     """Yield a sentence for each pattern or policy that can't be used."""
-    patterns = {
-        "topics.include": flow.topics.include,
-        "topics.exclude": flow.topics.exclude,
-        "topics.shared_remote": flow.topics.shared_remote,
-        "topics.config_properties_exclude": flow.topics.config_properties_exclude,
-        "groups.include": flow.groups.include,
-        "groups.exclude": flow.groups.exclude,
+    checks: dict[str, Callable[[], object]] = {
+        "topics.include": partial(compile_patterns, flow.topics.include),
+        "topics.exclude": partial(compile_patterns, flow.topics.exclude),
+        "topics.shared_remote": partial(compile_patterns, flow.topics.shared_remote),
+        "topics.config_properties_exclude": partial(compile_patterns, flow.topics.config_properties_exclude),
+        "groups.include": partial(compile_patterns, flow.groups.include),
+        "groups.exclude": partial(compile_patterns, flow.groups.exclude),
+        "topics.start": partial(start_rules, flow.topics.start or "earliest", ()),
+        "topics.start_overrides": partial(start_rules, "earliest", flow.topics.start_overrides),
     }
-    for field, values in patterns.items():
+    for field, check in checks.items():
         try:
-            compile_patterns(values)
-        except ValueError as error:
-            yield f"{field_name(field)}: {error}"
-    for field, start, overrides in (
-        ("topics.start", flow.topics.start, ()),
-        ("topics.start_overrides", None, flow.topics.start_overrides),
-    ):
-        try:
-            start_rules(start or "earliest", overrides)
+            check()
         except ValueError as error:
             yield f"{field_name(field)}: {error}"
     for key, policy in flow.topics.sync_configs_policy.items():

@@ -46,12 +46,8 @@ def shared_connection(
 ) -> dict[str, RawValue]:
     """The connection keys of a cluster, which all of its clients must share.
 
-    Args:
-        given: Keys of the cluster and, behind ``prefixes``, of its clients.
-        rows: The keys that count.
-        prefixes: Those of the clients.
-        advice: The end of the sentence for a key that two clients have otherwise.
-        problems: Those sentences are added here.
+    ``given``: keys of the cluster and, behind ``prefixes``, of its clients, of which ``rows`` count. ``advice``: the
+    end of the sentence in ``problems`` for a key that differs between two clients.
     """
     connection = {key: value for key, value in given.items() if find_key(rows, key) is not None}
     for prefix in prefixes:

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from mirror_ray.config.base import shown
 from mirror_ray.config.jaas import parse_jaas
-from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind
-from mirror_ray.config.properties import iterate_properties
+from mirror_ray.config.keys import FLOW_KEYS, ConfigKey, KeyUse, ValueKind, find_key
+from mirror_ray.config.properties import parse_properties
 from mirror_ray.config.providers import build_providers, declared_providers, resolve
 from mirror_ray.config.secrets import Secret
 from mirror_ray.model.errors import ConfigError
@@ -19,7 +20,7 @@ from mirror_ray.model.errors import ConfigError
 #: ASCII digits alone, no more than 64 bits hold.
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,19}")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,19}(\.[0-9]{0,19})?")
-_LONGEST_SHOWN: Final = 60
+POLICY_OPTIONS: Final = "policy.options"
 #: More than a system of fifty clusters has, where every flow has keys of its own.
 _MOST_KEYS: Final = 10_000
 
@@ -49,7 +50,7 @@ def read_entries(text: str) -> dict[str, str]:
         ConfigError: An escape is malformed, or there are too many keys; the text has the line.
     """
     try:
-        entries = {key: value for key, value, _ in iterate_properties(text)}
+        entries = parse_properties(text)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     if len(entries) > _MOST_KEYS:
@@ -120,14 +121,19 @@ class FieldValues:
             else:
                 self.put(path, parsed, value.key)
 
+    def take_policy_options(self, given: Mapping[str, RawValue]) -> None:
+        """Set the ``replication.policy.*`` keys without a field of their own, as options of a user's policy."""
+        rows = {key: find_key(FLOW_KEYS, key) for key in given}
+        options = {key: given[key].text for key, row in rows.items() if row is not None and row.field == POLICY_OPTIONS}
+        if options:
+            self.put(POLICY_OPTIONS, options, "replication.policy.class")
+
     def build(self, model: type[Model], problems: list[str], fallback: str) -> Model | None:
         """Build the model; a sentence per mistake, naming the user's key, goes to ``problems``."""
         try:
             return model.model_validate(self.values)
         except ValidationError as invalid:
-            for error in invalid.errors(include_input=False, include_url=False):
-                path = ".".join(str(part) for part in error["loc"])
-                problems.append(f"{self.origin(path, fallback)}: {message(error['msg'])}")
+            problems.extend(f"{self.origin(path, fallback)}: {text}" for path, text in mistakes(invalid))
             return None
 
     def origin(self, path: str, fallback: str) -> str:
@@ -137,6 +143,12 @@ class FieldValues:
                 return self.origins[path]
             path = path.rpartition(".")[0]
         return fallback
+
+
+def mistakes(invalid: ValidationError) -> Iterator[tuple[str, str]]:
+    """The path of each invalid field, and what is wrong with it."""
+    for error in invalid.errors(include_input=False, include_url=False):
+        yield ".".join(str(part) for part in error["loc"]), message(error["msg"])
 
 
 def message(text: str) -> str:
@@ -207,7 +219,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _parse_integer(kind: ValueKind, text: str) -> int:
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is not a whole number")
+        raise ValueError(f"{shown(text)} is not a whole number")
     number = int(text)
     if kind is ValueKind.SECONDS and number <= 0:
         raise ValueError(f"{number} is not above 0")
@@ -218,9 +230,5 @@ def _parse_integer(kind: ValueKind, text: str) -> int:
 
 def _parse_number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is not a number")
+        raise ValueError(f"{shown(text)} is not a number")
     return float(text)
-
-
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."

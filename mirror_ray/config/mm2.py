@@ -17,7 +17,15 @@ from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_c
 from mirror_ray.config.base import section_of
 from mirror_ray.config.checks import apply_offset_reset, check_flow, check_loops, secret_notes
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
-from mirror_ray.config.fields import FieldValues, RawValue, read_entries, referred_texts, resolve_references, stripped
+from mirror_ray.config.fields import (
+    POLICY_OPTIONS,
+    FieldValues,
+    RawValue,
+    read_entries,
+    referred_texts,
+    resolve_references,
+    stripped,
+)
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
 from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
@@ -54,7 +62,7 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> LoadedConfig:
 
 def _checked(properties: Mapping[str, RawValue], environ: Mapping[str, str], problems: list[str]) -> LoadedConfig:
     aliases = _aliases(properties, problems)
-    notes = list(_judge_keys(properties, aliases, problems))
+    notes = list(_check_keys(properties, aliases, problems))
     problems.extend(unlisted_transforms(properties))
     if len(problems) > MOST_LISTED:
         raise ConfigError(*problems)
@@ -84,7 +92,7 @@ def _aliases(properties: Mapping[str, RawValue], problems: list[str]) -> tuple[s
     return found
 
 
-def _judge_keys(
+def _check_keys(
     properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str]
 ) -> Iterator[ConfigNote]:
     """Report keys that are refused or unknown; yield notes on those that are ignored or mean something else."""
@@ -107,16 +115,13 @@ def _judge_keys(
 
 def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> Iterator[FlowName]:
     """Yield the flows that exist: those that are enabled or have heartbeats, which is all by default."""
-
-    def is_true(key: str, default: str) -> bool:
-        return properties[key].text.strip().lower() == "true" if key in properties else default == "true"
-
-    heartbeats = "true" if is_true("emit.heartbeats.enabled", "true") else "false"
+    heartbeats = _is_true(properties, "emit.heartbeats.enabled", default=True)
     for source in aliases:
         for target in aliases:
             flow = FlowName(source, target)
-            enabled = is_true(f"{flow}.enabled", "false")
-            if source != target and (enabled or is_true(f"{flow}.emit.heartbeats.enabled", heartbeats)):
+            enabled = _is_true(properties, f"{flow}.enabled", default=False)
+            emits = _is_true(properties, f"{flow}.emit.heartbeats.enabled", default=heartbeats)
+            if source != target and (enabled or emits):
                 yield flow
 
 
@@ -158,7 +163,7 @@ def data_producer_config(properties: Mapping[str, RawValue], flow: FlowName) -> 
 
 def _is_connector_key(key: str) -> bool:
     row = find_key(table.FLOW_KEYS, key)
-    return row is not None and (row.name == key or row.field in ("policy.options", "transforms.steps"))
+    return row is not None and (row.name == key or row.field in (POLICY_OPTIONS, "transforms.steps"))
 
 
 def _rows(keys: Sequence[ConfigKey], field_prefix: str) -> tuple[ConfigKey, ...]:
@@ -176,9 +181,7 @@ def _flow_settings(
         fields.put("enabled", False, f"{name}.enabled")
         fields.take(table.FLOW_KEYS, connector, problems)
         take_transforms(fields, connector)
-        options = {key: v.text for key, v in connector.items() if _is_policy_option(key)}
-        if options:
-            fields.put("policy.options", options, "replication.policy.class")
+        fields.take_policy_options(connector)
         fields.take(_rows(table.CONSUMER_KEYS, "fetch."), source_consumer_config(connector), problems)
         producer = data_producer_config(properties, name)
         if "compression.type" in producer and producer["compression.type"].text.strip().lower() == "none":
@@ -202,13 +205,8 @@ def _section(name: str, kind: type[BaseModel], properties: Mapping[str, RawValue
     return fields.build(kind, problems, name)
 
 
-def _is_enabled(connector: Mapping[str, RawValue]) -> bool:
-    return "enabled" in connector and connector["enabled"].text.strip().lower() == "true"
-
-
-def _is_policy_option(key: str) -> bool:
-    row = find_key(table.FLOW_KEYS, key)
-    return row is not None and row.field == "policy.options"
+def _is_true(given: Mapping[str, RawValue], key: str, *, default: bool) -> bool:
+    return given[key].text.strip().lower() == "true" if key in given else default
 
 
 def _cluster_settings(
@@ -226,8 +224,8 @@ def _cluster_settings(
             problems.append(f"{alias}.bootstrap.servers: missing; write host:port, more of them separated by commas")
             continue
         connectors = [connector_config(properties, flow) for flow in flows if flow.source == alias]
-        connectors = [connector for connector in connectors if _is_enabled(connector)]
-        consumers = [source_consumer_config(connector) for connector in connectors]
+        enabled = [connector for connector in connectors if _is_true(connector, "enabled", default=False)]
+        consumers = [source_consumer_config(connector) for connector in enabled]
         shared = _agreed(consumers or [stripped(config, "consumer.")], alias, problems)
         fallback = f"{alias}.sasl.mechanism"
         cluster = build_cluster(fields, connection, shared, problems, alias=alias, fallback=fallback)
@@ -259,8 +257,5 @@ def _default_notes(properties: Mapping[str, RawValue], aliases: Sequence[str]) -
     for rows in (table.FLOW_KEYS, table.CONSUMER_KEYS, table.PRODUCER_KEYS):
         for key in rows:
             if key.deviates and key.field not in used:
-                yield ConfigNote(kind="default", key=key.name, text=_deviation(key))
-
-
-def _deviation(row: ConfigKey) -> str:
-    return f"not set: {our_default(row)} instead of MM2's {row.default}: {row.deviates}"
+                text = f"not set: {our_default(key)} instead of MM2's {key.default}: {key.deviates}"
+                yield ConfigNote(kind="default", key=key.name, text=text)

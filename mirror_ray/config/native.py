@@ -190,18 +190,13 @@ def native_form(settings: MirrorSettings) -> dict[str, Any]:
     It holds what differs from the defaults; each secret is a reference to a variable of its own. Routes and everything
     else that is derived is left out: reading the document derives it again.
     """
-    system = {key: value for key, value in _plain(settings, "").items() if key in SystemSettings.model_fields}
-    clusters = {alias: _written_cluster(alias, cluster) for alias, cluster in settings.clusters.items()}
-    flows = {str(flow.name): _written_flow(flow) for flow in settings.flows if flow.name.is_live}
-    return {"version": 1, **system, "clusters": clusters, "flows": flows}
+    clusters = {alias: _written(cluster, NativeCluster, alias) for alias, cluster in settings.clusters.items()}
+    flows = {str(flow.name): _written(flow, NativeFlow) for flow in settings.flows if flow.name.is_live}
+    return {"version": 1, **_written(settings, SystemSettings), "clusters": clusters, "flows": flows}
 
 
-def _written_cluster(alias: str, cluster: BaseModel) -> dict[str, Any]:
-    return {key: value for key, value in _plain(cluster, alias).items() if key != "alias"}
-
-
-def _written_flow(flow: FlowSettings) -> dict[str, Any]:
-    return {key: value for key, value in _plain(flow, "").items() if key in NativeFlow.model_fields}
+def _written(settings: BaseModel, model: type[BaseModel], path: str = "") -> dict[str, Any]:
+    return {key: value for key, value in _plain(settings, path).items() if key in model.model_fields}
 
 
 def _plain(value: Any, path: str) -> Any:

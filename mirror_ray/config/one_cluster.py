@@ -13,7 +13,7 @@ from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
 from mirror_ray.config.fields import FieldValues, RawValue, referred_texts, resolve_references
 from mirror_ray.config.flow_rules import topic_names
-from mirror_ray.config.keys import ConfigKey, KeyUse, find_key, nearest
+from mirror_ray.config.keys import KeyUse, find_key, nearest
 from mirror_ray.config.loaded import config_error
 from mirror_ray.config.settings import ClusterSettings, NativeFlow
 from mirror_ray.model.policy import SOURCE_ALIAS_CONFIG, ReplicationPolicy, load_policy
@@ -94,9 +94,7 @@ def _cluster(alias: str, connection: Mapping[str, RawValue], problems: list[str]
 def _policy(given: Mapping[str, RawValue], problems: list[str]) -> ReplicationPolicy | None:
     fields = FieldValues()
     fields.take(_POLICY_ROWS, given, problems)
-    options = {key: value.text for key, value in given.items() if _is_option(find_key(_POLICY_ROWS, key))}
-    if options:
-        fields.put("policy.options", options, "replication.policy.class")
+    fields.take_policy_options(given)
     behaviour = fields.build(NativeFlow, problems, "replication.policy.class")
     source = given[SOURCE_ALIAS_CONFIG].text.strip() if SOURCE_ALIAS_CONFIG in given else None
     if behaviour is None:
@@ -128,7 +126,3 @@ def _named(
     except ValueError as error:
         problems.append(f"topics.rename: {error}")
         return None
-
-
-def _is_option(row: ConfigKey | None) -> bool:
-    return row is not None and row.field == "policy.options"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
@@ -17,40 +18,40 @@ def revealed(value: Any) -> Any:
     Raises:
         LookupError: A reference leads to nothing here.
     """
-    match value:
-        case Secret():
-            return value.reveal()
-        case dict():
-            return {key: revealed(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [revealed(item) for item in value]
-        case _:
-            return value
+    return _mapped(value, lambda part: part.reveal() if isinstance(part, Secret) else part)
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
-    match value:
-        case SecretReference():
-            return value.secret
-        case {"$secret": stored} if info.context == STORED:
-            return Secret.read(stored, info)
-        case dict():
-            return {key: _read(entry, info) for key, entry in value.items()}
-        case list() | tuple():
-            return [_read(item, info) for item in value]
-        case _:
-            return value
+    def read(part: Any) -> Any:
+        match part:
+            case SecretReference():
+                return part.secret
+            case {"$secret": stored} if info.context == STORED:
+                return Secret.read(stored, info)
+            case _:
+                return part
+
+    return _mapped(value, read)
 
 
 def _written(value: Any, info: SerializationInfo) -> Any:
+    def written(part: Any) -> Any:
+        if not isinstance(part, Secret):
+            return part
+        return {_MARK: part.stored(info)} if info.context == STORED else part.stored(info)
+
+    return _mapped(value, written)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with ``change`` made to each part of it; the parts of what is changed are left alone."""
+    if (changed := change(value)) is not value:
+        return changed
     match value:
-        case Secret():
-            stored = value.stored(info)
-            return {_MARK: stored} if info.context == STORED else stored
         case dict():
-            return {key: _written(entry, info) for key, entry in value.items()}
+            return {key: _mapped(entry, change) for key, entry in value.items()}
         case list() | tuple():
-            return [_written(item, info) for item in value]
+            return [_mapped(item, change) for item in value]
         case _:
             return value
 

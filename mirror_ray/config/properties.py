@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 _BLANKS = " \t\f"
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -14,25 +16,18 @@ def parse_properties(text: str) -> dict[str, str]:
     Raises:
         ValueError: A ``\u`` escape is not followed by four hexadecimal digits; the text names the line.
     """
-    return {key: value for key, value, _ in iterate_properties(text)}
-
-
-def iterate_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (key, value, number of the line it begins on) for each entry, in the order of the file.
-
-    Raises:
-        ValueError: As ``parse_properties``.
-    """
+    entries: dict[str, str] = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
         try:
-            yield _unescape(key), _unescape(value), number
+            entries[_unescape(key)] = _unescape(value)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
+    return entries
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Join continued lines; drop blank lines and comments (a comment is never continued)."""
+    """Join continued lines, by the number of the first; drop blank lines and comments, which are never continued."""
     pending, begin = "", 0
     # Only these end a line in Java; str.splitlines knows more.
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
@@ -66,23 +61,12 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        char = text[position]
-        position += 1
-        if char != "\\":
-            out.append(char)
-            continue
-        escape = text[position : position + 1]
-        position += 1
-        if escape == "u":
-            digits = text[position : position + 4]
-            if len(digits) != 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                raise ValueError(r"\u is not followed by four hexadecimal digits; write \\ for a backslash")
-            out.append(chr(int(digits, 16)))
-            position += 4
-        else:
-            out.append(_ESCAPES.get(escape, escape))
     # Characters beyond the 16-bit plane come as two escapes, as in Java.
-    return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _ESCAPE.sub(_escaped, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    escape = found[1]
+    if escape == "u":
+        raise ValueError(r"\u is not followed by four hexadecimal digits; write \\ for a backslash")
+    return _ESCAPES.get(escape, escape) if len(escape) < 5 else chr(int(escape[1:], 16))

@@ -7,14 +7,15 @@ Source: KIP-297, KIP-887; ``org.apache.kafka.common.config.{ConfigTransformer,pr
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.properties import parse_properties
-from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.model.patterns import Pattern, compile_patterns
 
 #: Characters that a file of values may have.
 _LARGEST: Final = 1 << 20
@@ -29,59 +30,37 @@ _CLASSES: Final[Mapping[str, ProviderKind]] = {
 }
 
 
-class ConfigProvider(Protocol):
-    """Looks values up; raises a LookupError with a sentence for the user where there is none."""
-
-    def get(self, path: str, key: str) -> str:
-        """The value of ``key`` at ``path``."""
+#: Looks up a key at a path; raises a LookupError with a sentence for the user where it has no value.
+ConfigProvider = Callable[[str, str], str]
 
 
-class FileConfigProvider:
-    """Kafka's ``FileConfigProvider``: ``${file:/path/to/a.properties:key}``."""
-
-    def __init__(self, allowed_paths: tuple[str, ...] = ()) -> None:
-        self._allowed = allowed_paths
-
-    def get(self, path: str, key: str) -> str:
-        """The value of a key of a ``.properties`` file (UTF-8)."""
-        try:
-            entries = parse_properties(_read(path, self._allowed))
-        except ValueError as error:
-            raise LookupError(f"{path} can't be read: {error}") from error
-        if key not in entries:
-            raise LookupError(f"{path} has no key {key!r}")
-        return entries[key]
+def _from_file(allowed_paths: tuple[str, ...], path: str, key: str) -> str:
+    """Kafka's ``FileConfigProvider``: ``${file:/path/to/a.properties:key}``; the file is UTF-8."""
+    try:
+        entries = parse_properties(_read(path, allowed_paths))
+    except ValueError as error:
+        raise LookupError(f"{path} can't be read: {error}") from error
+    if key not in entries:
+        raise LookupError(f"{path} has no key {key!r}")
+    return entries[key]
 
 
-class DirectoryConfigProvider:
+def _from_directory(allowed_paths: tuple[str, ...], path: str, key: str) -> str:
     """Kafka's ``DirectoryConfigProvider``: ``${dir:/path:file}`` is the content of the file."""
-
-    def __init__(self, allowed_paths: tuple[str, ...] = ()) -> None:
-        self._allowed = allowed_paths
-
-    def get(self, path: str, key: str) -> str:
-        """The content of the file ``key`` in the directory ``path``."""
-        if "/" in key or key in ("", ".", ".."):
-            raise LookupError(f"{key!r} is not the name of a file in {path}")
-        return _read(str(Path(path) / key), self._allowed)
+    if "/" in key or key in ("", ".", ".."):
+        raise LookupError(f"{key!r} is not the name of a file in {path}")
+    return _read(str(Path(path) / key), allowed_paths)
 
 
-class EnvVarConfigProvider:
+def _from_environment(environ: Mapping[str, str], allowed: Pattern | None, path: str, key: str) -> str:
     """Kafka's ``EnvVarConfigProvider``: ``${env:NAME}``, also written ``${env::NAME}``."""
-
-    def __init__(self, environ: Mapping[str, str], allowlist_pattern: str | None = None) -> None:
-        self._environ = environ
-        self._allowed = compile_patterns((allowlist_pattern,)) if allowlist_pattern else None
-
-    def get(self, path: str, key: str) -> str:
-        """The value of the environment variable ``key``."""
-        if path:
-            raise LookupError(f"an environment variable has no path: write ${{env:{key}}}")
-        if self._allowed is not None and not self._allowed.fits(key):
-            raise LookupError(f"allowlist.pattern does not let the environment variable {key} through")
-        if key not in self._environ:
-            raise LookupError(f"the environment variable {key} is not set")
-        return self._environ[key]
+    if path:
+        raise LookupError(f"an environment variable has no path: write ${{env:{key}}}")
+    if allowed is not None and not allowed.fits(key):
+        raise LookupError(f"allowlist.pattern does not let the environment variable {key} through")
+    if key not in environ:
+        raise LookupError(f"the environment variable {key} is not set")
+    return environ[key]
 
 
 def _read(path: str, allowed: tuple[str, ...]) -> str:
@@ -141,7 +120,7 @@ def _looked_up(reference: _Reference, providers: Mapping[str, ConfigProvider]) -
         known = ", ".join(providers) or "none"
         name = reference.provider if len(reference.provider) <= _LONGEST_SHOWN else "..."
         raise LookupError(f"a reference names the config provider {name!r}; declared are: {known}")
-    return providers[reference.provider].get(reference.path, reference.key)
+    return providers[reference.provider](reference.path, reference.key)
 
 
 class ProviderSpec(Settings):
@@ -174,11 +153,12 @@ def build_providers(specs: ProviderSpecs, environ: Mapping[str, str]) -> dict[st
 def _build(spec: ProviderSpec, environ: Mapping[str, str]) -> ConfigProvider:
     match spec.kind:
         case "file":
-            return FileConfigProvider(spec.allowed_paths)
+            return partial(_from_file, spec.allowed_paths)
         case "dir":
-            return DirectoryConfigProvider(spec.allowed_paths)
+            return partial(_from_directory, spec.allowed_paths)
         case "env":
-            return EnvVarConfigProvider(environ, spec.allowlist_pattern)
+            allowed = compile_patterns((spec.allowlist_pattern,)) if spec.allowlist_pattern else None
+            return partial(_from_environment, environ, allowed)
 
 
 def declared_providers(properties: Mapping[str, str], problems: list[str]) -> dict[str, ProviderSpec]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from mirror_ray.config.base import UnknownFieldError, field_path, section_of
 from mirror_ray.config.checks import check_flow, check_loops
 from mirror_ray.config.document import read_document
-from mirror_ray.config.fields import message
+from mirror_ray.config.fields import mistakes
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.settings import FlowSettings, MirrorSettings, NativeFlow, SystemSettings, with_all_names
@@ -44,7 +43,7 @@ def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[st
     values = _changed(before, NativeFlow, changes, problems)
     after = _built(FlowSettings, {**values, "name": before.name}, f"{flow}: ", problems) if not problems else None
     if after is not None:
-        problems.extend(check_flow(after, partial(_prefixed, flow)))
+        problems.extend(check_flow(after, lambda field: f"{flow}: {field}"))
     _raise(problems)
     live = [flow if flow.name != before.name else after for flow in settings.flows if flow.name.is_live]
     flows = with_all_names(with_routes(flow for flow in live if flow is not None))
@@ -66,17 +65,13 @@ def _changed(
     before: BaseModel, model: type[BaseModel], changes: Mapping[str, str | None], problems: list[str]
 ) -> dict[str, Any]:
     """The values of ``model``'s fields in ``before``, with the changes."""
-    values = {name: _dumped(getattr(before, name)) for name in model.model_fields}
+    values = before.model_dump(include=set(model.model_fields))
     for key, text in changes.items():
         try:
             _put(values, model, key, text)
         except ValueError as error:
             problems.append(f"{key}: {error}")
     return values
-
-
-def _dumped(value: object) -> Any:
-    return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def _put(values: dict[str, Any], model: type[BaseModel], key: str, text: str | None) -> None:
@@ -125,14 +120,8 @@ def _built(
     try:
         return model.model_validate(values)
     except ValidationError as invalid:
-        for error in invalid.errors(include_input=False, include_url=False):
-            path = ".".join(str(part) for part in error["loc"])
-            problems.append(f"{prefix}{path}: {message(error['msg'])}")
+        problems.extend(f"{prefix}{path}: {text}" for path, text in mistakes(invalid))
         return None
-
-
-def _prefixed(prefix: str, path: str) -> str:
-    return f"{prefix}: {path}"
 
 
 def _raise(problems: list[str]) -> None:

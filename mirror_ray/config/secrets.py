@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,9 +90,10 @@ class Secret:
         """
         if self.is_literal:
             return self.text
-        providers = build_providers(self.providers, os.environ if environ is None else environ)
+        plain = build_providers(self.providers, os.environ if environ is None else environ)
+        providers = {name: partial(_without_final_newline, provider) for name, provider in plain.items()}
         try:
-            found = resolve(self.text, {name: _WithoutFinalNewline(provider) for name, provider in providers.items()})
+            found = resolve(self.text, providers)
         except LookupError as error:
             raise LookupError(f"{self!r} can't be resolved on this machine: {error.args[0]}") from None
         if self.option is not None:
@@ -181,23 +183,15 @@ class _References:
         self._name, self._spec = name, spec
         self.references: list[str] = []
 
-    def get(self, path: str, key: str) -> str:
-        """The reference itself."""
+    def __call__(self, path: str, key: str) -> str:
         if path and self._spec.kind != "env":
             path = str(Path(path).absolute())
         self.references.append(f"${{{self._name}:{path}:{key}}}" if path else f"${{{self._name}:{key}}}")
         return self.references[-1]
 
 
-class _WithoutFinalNewline:
-    """A config provider that removes the newline at the end of a file."""
-
-    def __init__(self, provider: ConfigProvider) -> None:
-        self._provider = provider
-
-    def get(self, path: str, key: str) -> str:
-        """The value of ``key`` at ``path``, without its final newline."""
-        return self._provider.get(path, key).removesuffix("\n").removesuffix("\r")
+def _without_final_newline(provider: ConfigProvider, path: str, key: str) -> str:
+    return provider(path, key).removesuffix("\n").removesuffix("\r")
 
 
 def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:

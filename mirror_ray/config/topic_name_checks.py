@@ -9,9 +9,9 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.config.topic_merging import RemoteTopicClaim, claims_of, conflicts
 from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.policy import ReplicationPolicy, load_policy
+from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
-from mirror_ray.model.topic_names import Rename, illegal_name
+from mirror_ray.model.topic_names import Rename, illegal_name, reserved_name
 
 
 def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterator[str]:
@@ -32,17 +32,17 @@ def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterato
         except ValueError as error:
             yield f"{field_name('topics.rename')}: {error}"
             continue
-        if rename.constant is not None and (why := _reserved(policy, rename.constant)) is not None:
+        if rename.constant is not None and (why := reserved_name(policy, rename.constant)) is not None:
             yield f"{field_name('topics.rename')}: {pattern.match!r}: {why}"
     key = field_name("topics.map")
     dead_letters = flow.transforms.dead_letter_topic
     if dead_letters is not None and dead_letters in flow.topics.map.values():
         yield f"{key}: {dead_letters} is the flow's dead-letter topic: give the copy another name"
     for topic, remote in flow.topics.map.items():
-        for why in (illegal_name(topic), illegal_name(remote) or _reserved(policy, remote)):
+        for why in (illegal_name(topic), illegal_name(remote) or reserved_name(policy, remote)):
             if why is not None:
                 yield f"{key}: {topic}: {why}"
-        if _reserved(policy, topic) is not None:
+        if reserved_name(policy, topic) is not None:
             yield f"{key}: {topic} is an internal or a heartbeats topic, which keeps its name"
         elif flow.enabled and not topics.should_replicate_topic(topic):
             yield f"{key}: {topic} is not copied by {flow.name}: add it to topics, or take it out of topics.exclude"
@@ -91,10 +91,3 @@ def check_long_ring(ring: Sequence[FlowSettings]) -> str | None:
 def _is_named_copy(rules: ReplicationRules, topic: str) -> bool:
     """Whether the topic is a copy of one on the target by given names, and not by the policy."""
     return rules.is_cycle(topic) and rules.policy.topic_source(topic) != rules.flow.target
-
-
-def _reserved(policy: ReplicationPolicy, name: str) -> str | None:
-    """Why a topic of that name must not be a remote topic, nor be renamed; None: it may."""
-    if policy.is_internal_topic(name):
-        return f"{name} is an internal topic of Kafka or MirrorMaker 2"
-    return f"{name} is a topic of heartbeats" if policy.is_heartbeats_topic(name) else None

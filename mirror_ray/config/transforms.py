@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.settings import FlowSettings, RouteSettings, route_settings
 from mirror_ray.model.internal_topics import dead_letters_topic, segments_topic
 from mirror_ray.model.names import BACKFILL_ID
-from mirror_ray.model.policy import ReplicationPolicy, load_policy
+from mirror_ray.model.policy import load_policy
 from mirror_ray.model.topic_names import illegal_name
 from mirror_ray.transforms.chain import NamedTransform
 from mirror_ray.transforms.loading import TransformChains, load_step
@@ -25,26 +25,15 @@ def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
         ValueError: A transform can't be loaded; the text says what to do.
     """
     policy, most = load_policy(flow.policy, flow.name.source), flow.provenance.max_hops
-    if not flow.provenance.enabled:
-        return TransformChains(flow.transforms.steps, exempt=policy.is_heartbeats_topic, destination=flow.name.route)
-    step = NamedTransform("provenance", Provenance(cluster_ids, most, lambda topic: names_of(policy, topic)))
-    return TransformChains(
-        flow.transforms.steps, lambda _: (step, f"hops {most}"), policy.is_heartbeats_topic, flow.name.route
-    )
-
-
-def names_of(policy: ReplicationPolicy, topic: str) -> Collection[str]:
-    """A topic's name, and the names that it may have on the clusters that it was copied from."""
-    names = {topic}
-    while (upstream := policy.upstream_topic(topic)) is not None and upstream not in names:
-        names.add(upstream)
-        topic = upstream
-    return names
+    first = None
+    if flow.provenance.enabled:
+        first = NamedTransform("provenance", Provenance(cluster_ids, most, policy.upstream_names)), f"hops {most}"
+    return TransformChains(flow.transforms.steps, first, policy.is_heartbeats_topic, flow.name.route)
 
 
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
     """Yield a field and a sentence for each transform that can't be used."""
-    transforms = flow.transforms
+    transforms, policy = flow.transforms, load_policy(flow.policy, flow.name.source)
     loaded: list[tuple[int, NamedTransform]] = []
     for number, step in enumerate(transforms.steps):
         try:
@@ -52,12 +41,13 @@ def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:
             TransformChains([step])
         except ValueError as error:
             yield step_field(number), str(error)
+    both_sides_write = flow.both_sides_write("topic", policy.format_remote_topic(flow.name.source, "topic"))
     routing = [named.name for _, named in loaded if named.transform.destinations]
     for number, named in loaded:
         if routing and not named.transform.pure:
             why = f"{named.name} is not declared pure, and {routing[0]} routes"
             yield step_field(number), f"{why}: a record that comes out in another way each time could be in no topic"
-        if named.transform.destinations and flow.both_sides_write("topic", _remote_topic(flow, "topic")):
+        if named.transform.destinations and both_sides_write:
             why = f"{named.name} routes, and {flow.name} keeps the names of topics that both sides write"
             yield (
                 step_field(number),
@@ -89,10 +79,6 @@ def _unfit(flow: FlowSettings, destination: str) -> str | None:
         or destination in flow.topics.map.values(),
     }
     return illegal_name(destination) or next((why for why, holds in reasons.items() if holds), None)
-
-
-def _remote_topic(flow: FlowSettings, topic: str) -> str:
-    return load_policy(flow.policy, flow.name.source).format_remote_topic(flow.name.source, topic)
 
 
 def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:

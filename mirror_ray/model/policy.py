@@ -45,11 +45,14 @@ class ReplicationPolicy(ABC):
 
     def original_topic(self, topic: str) -> str:
         """The name of the topic where it was first written, across any number of hops."""
-        seen = {topic}
-        while (upstream := self.upstream_topic(topic)) is not None and upstream not in seen:
-            seen.add(upstream)
-            topic = upstream
-        return topic
+        return self.upstream_names(topic)[-1]
+
+    def upstream_names(self, topic: str) -> list[str]:
+        """The topic's name, and the names that it may have on the clusters upstream, the nearest first."""
+        names = [topic]
+        while (upstream := self.upstream_topic(names[-1])) is not None and upstream not in names:
+            names.append(upstream)
+        return names
 
     def heartbeats_topic(self) -> str:
         """The topic that heartbeats are emitted to; the same under every policy."""

@@ -13,7 +13,7 @@ from mirror_ray.model.filters import TopicFilter
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.patterns import Pattern
 from mirror_ray.model.policy import ReplicationPolicy
-from mirror_ray.model.topic_names import NO_NAMES, FlowNames, NamedBy, TopicNames, illegal_name
+from mirror_ray.model.topic_names import NO_NAMES, FlowNames, NamedBy, TopicNames, illegal_name, reserved_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,7 @@ class ReplicationRules:
         if self.named_by(topic) == "policy":
             return None
         remote = self.remote_topic(topic)
-        why = illegal_name(remote)
-        if why is None and self.policy.is_internal_topic(remote):
-            why = f"{remote} is an internal topic of Kafka or MirrorMaker 2"
-        if why is None and self.policy.is_heartbeats_topic(remote):
-            why = f"{remote} is a topic of heartbeats"
+        why = illegal_name(remote) or reserved_name(self.policy, remote)
         return f"{why}; give {topic} another name in topics.map" if why is not None else None
 
     def is_remote_topic(self, topic: str) -> bool:

@@ -38,6 +38,13 @@ def illegal_name(name: str) -> str | None:
     return None
 
 
+def reserved_name(policy: ReplicationPolicy, name: str) -> str | None:
+    """Why a topic of that name must not be a remote topic, nor be renamed; None: it may."""
+    if policy.is_internal_topic(name):
+        return f"{name} is an internal topic of Kafka or MirrorMaker 2"
+    return f"{name} is a topic of heartbeats" if policy.is_heartbeats_topic(name) else None
+
+
 class Rename:
     """One pattern and its replacement.
 

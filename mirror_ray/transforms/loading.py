@@ -33,20 +33,17 @@ class StepValues(Protocol):
         """Patterns of the source topics that it is for."""
 
 
-First = Callable[[str], tuple[NamedTransform, str] | None]
-
-
 class TransformChains:
     """The chains of a flow's topics; each transform is built once."""
 
     def __init__(
         self,
         steps: Sequence[StepValues],
-        first: First | None = None,
+        first: tuple[NamedTransform, str] | None = None,
         exempt: Callable[[str], bool] = lambda _: False,
         destination: str = "",
     ) -> None:
-        """Load all of them. ``first``: a topic's first transform, with its part of the identity.
+        """Load all of them. ``first``: the transform before them, with its part of the identity.
 
         ``exempt``: topics that none of these is for, whatever patterns say. ``destination``: see ``TransformChain``.
 
@@ -73,8 +70,7 @@ class TransformChains:
         return "" if chain is None else chain.identity
 
     def _find(self, topic: str) -> TransformChain | None:
-        first = self._first(topic) if self._first is not None else None
-        found: list[tuple[NamedTransform, object]] = [] if first is None else [first]
+        found: list[tuple[NamedTransform, object]] = [] if self._first is None else [self._first]
         found += [
             (step, options) for pattern, step, options in self._steps if pattern is not None and pattern.fits(topic)
         ]

@@ -4,24 +4,16 @@ One row per key: used (with the field it sets), ignored (with the reason) or ref
 translation, its error texts and the tables in ``docs/configuration.md`` all come from these rows; each scope is a file.
 """
 
-from mirror_ray.config.keys.clients import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
-from mirror_ray.config.keys.cluster import CLUSTER_KEYS, SECURITY_KEYS
-from mirror_ray.config.keys.flow import FLOW_KEYS
-from mirror_ray.config.keys.key import ConfigKey, KeyUse, ValueKind, find_key, nearest
-from mirror_ray.config.keys.system import DRIVER_KEYS, WORKER_KEYS
-
-__all__ = [
-    "ADMIN_KEYS",
-    "CLUSTER_KEYS",
-    "CONSUMER_KEYS",
-    "DRIVER_KEYS",
-    "FLOW_KEYS",
-    "PRODUCER_KEYS",
-    "SECURITY_KEYS",
-    "WORKER_KEYS",
-    "ConfigKey",
-    "KeyUse",
-    "ValueKind",
-    "find_key",
-    "nearest",
-]
+from mirror_ray.config.keys.clients import ADMIN_KEYS as ADMIN_KEYS
+from mirror_ray.config.keys.clients import CONSUMER_KEYS as CONSUMER_KEYS
+from mirror_ray.config.keys.clients import PRODUCER_KEYS as PRODUCER_KEYS
+from mirror_ray.config.keys.cluster import CLUSTER_KEYS as CLUSTER_KEYS
+from mirror_ray.config.keys.cluster import SECURITY_KEYS as SECURITY_KEYS
+from mirror_ray.config.keys.flow import FLOW_KEYS as FLOW_KEYS
+from mirror_ray.config.keys.key import ConfigKey as ConfigKey
+from mirror_ray.config.keys.key import KeyUse as KeyUse
+from mirror_ray.config.keys.key import ValueKind as ValueKind
+from mirror_ray.config.keys.key import find_key as find_key
+from mirror_ray.config.keys.key import nearest as nearest
+from mirror_ray.config.keys.system import DRIVER_KEYS as DRIVER_KEYS
+from mirror_ray.config.keys.system import WORKER_KEYS as WORKER_KEYS

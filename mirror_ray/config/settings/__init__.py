@@ -4,86 +4,41 @@ Values here are complete: precedence, defaults and config providers have been ap
 the file is silent and that the default depends on the cluster (for example the replication factor).
 """
 
-from mirror_ray.config.settings.cluster import (
-    ClusterSettings,
-    NativeCluster,
-    SaslMechanism,
-    SaslSettings,
-    SecurityProtocol,
-    SecuritySettings,
-    SslSettings,
-)
-from mirror_ray.config.settings.derived import backfill_settings, route_settings, with_all_names
-from mirror_ray.config.settings.flow import (
-    BackfillSettings,
-    FaultSettings,
-    FetchSettings,
-    FlowSettings,
-    GroupSettings,
-    HeartbeatSettings,
-    NamesOfFlow,
-    NativeFlow,
-    OffsetSyncSettings,
-    PolicySettings,
-    ProduceSettings,
-    ProvenanceOfFlow,
-    ProvenanceSettings,
-    RenamePattern,
-    RouteSettings,
-    StatisticsSettings,
-    TopicSettings,
-    TransformSettings,
-    TransformStep,
-)
-from mirror_ray.config.settings.system import (
-    SPARK_SIZE,
-    AlertSettings,
-    AuditSettings,
-    CostSettings,
-    ElasticSettings,
-    MirrorSettings,
-    ReplicatorSettings,
-    SparkSettings,
-    SystemSettings,
-)
-
-__all__ = [
-    "SPARK_SIZE",
-    "AlertSettings",
-    "AuditSettings",
-    "BackfillSettings",
-    "ClusterSettings",
-    "CostSettings",
-    "ElasticSettings",
-    "FaultSettings",
-    "FetchSettings",
-    "FlowSettings",
-    "GroupSettings",
-    "HeartbeatSettings",
-    "MirrorSettings",
-    "NamesOfFlow",
-    "NativeCluster",
-    "NativeFlow",
-    "OffsetSyncSettings",
-    "PolicySettings",
-    "ProduceSettings",
-    "ProvenanceOfFlow",
-    "ProvenanceSettings",
-    "RenamePattern",
-    "ReplicatorSettings",
-    "RouteSettings",
-    "SaslMechanism",
-    "SaslSettings",
-    "SecurityProtocol",
-    "SecuritySettings",
-    "SparkSettings",
-    "SslSettings",
-    "StatisticsSettings",
-    "SystemSettings",
-    "TopicSettings",
-    "TransformSettings",
-    "TransformStep",
-    "backfill_settings",
-    "route_settings",
-    "with_all_names",
-]
+from mirror_ray.config.settings.cluster import ClusterSettings as ClusterSettings
+from mirror_ray.config.settings.cluster import NativeCluster as NativeCluster
+from mirror_ray.config.settings.cluster import SaslMechanism as SaslMechanism
+from mirror_ray.config.settings.cluster import SaslSettings as SaslSettings
+from mirror_ray.config.settings.cluster import SecurityProtocol as SecurityProtocol
+from mirror_ray.config.settings.cluster import SecuritySettings as SecuritySettings
+from mirror_ray.config.settings.cluster import SslSettings as SslSettings
+from mirror_ray.config.settings.derived import backfill_settings as backfill_settings
+from mirror_ray.config.settings.derived import route_settings as route_settings
+from mirror_ray.config.settings.derived import with_all_names as with_all_names
+from mirror_ray.config.settings.flow import BackfillSettings as BackfillSettings
+from mirror_ray.config.settings.flow import FaultSettings as FaultSettings
+from mirror_ray.config.settings.flow import FetchSettings as FetchSettings
+from mirror_ray.config.settings.flow import FlowSettings as FlowSettings
+from mirror_ray.config.settings.flow import GroupSettings as GroupSettings
+from mirror_ray.config.settings.flow import HeartbeatSettings as HeartbeatSettings
+from mirror_ray.config.settings.flow import NamesOfFlow as NamesOfFlow
+from mirror_ray.config.settings.flow import NativeFlow as NativeFlow
+from mirror_ray.config.settings.flow import OffsetSyncSettings as OffsetSyncSettings
+from mirror_ray.config.settings.flow import PolicySettings as PolicySettings
+from mirror_ray.config.settings.flow import ProduceSettings as ProduceSettings
+from mirror_ray.config.settings.flow import ProvenanceOfFlow as ProvenanceOfFlow
+from mirror_ray.config.settings.flow import ProvenanceSettings as ProvenanceSettings
+from mirror_ray.config.settings.flow import RenamePattern as RenamePattern
+from mirror_ray.config.settings.flow import RouteSettings as RouteSettings
+from mirror_ray.config.settings.flow import StatisticsSettings as StatisticsSettings
+from mirror_ray.config.settings.flow import TopicSettings as TopicSettings
+from mirror_ray.config.settings.flow import TransformSettings as TransformSettings
+from mirror_ray.config.settings.flow import TransformStep as TransformStep
+from mirror_ray.config.settings.system import SPARK_SIZE as SPARK_SIZE
+from mirror_ray.config.settings.system import AlertSettings as AlertSettings
+from mirror_ray.config.settings.system import AuditSettings as AuditSettings
+from mirror_ray.config.settings.system import CostSettings as CostSettings
+from mirror_ray.config.settings.system import ElasticSettings as ElasticSettings
+from mirror_ray.config.settings.system import MirrorSettings as MirrorSettings
+from mirror_ray.config.settings.system import ReplicatorSettings as ReplicatorSettings
+from mirror_ray.config.settings.system import SparkSettings as SparkSettings
+from mirror_ray.config.settings.system import SystemSettings as SystemSettings

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.config.transforms import names_of
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import DefaultReplicationPolicy
 from mirror_ray.model.replication_paths import duplicate_paths
@@ -71,8 +69,7 @@ def test_what_was_written_anew_is_new() -> None:
 def test_other_names_of_the_same_topic() -> None:
     """Under a policy that renames, the name where it was first written counts."""
     copied = record((HEADER, b"idA/orders/3/7/1"), topic="A.orders")
-    names = partial(names_of, DefaultReplicationPolicy())
-    provenance = Provenance(lambda: ("idB", "idC"), names=names)
+    provenance = Provenance(lambda: ("idB", "idC"), names=DefaultReplicationPolicy().upstream_names)
     assert passed(provenance([copied])[0]).headers == ((HEADER, b"idA/orders/3/7/2/idB"),)
 
 
