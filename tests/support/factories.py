@@ -10,6 +10,8 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.audit import AuditPrincipal
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.observe.events import GapStatus
+from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
@@ -98,3 +100,49 @@ def outgoing_batch(first: int, records: int, *, size_bytes: int = 100, codec: in
         target_offset=first,
         sequence=first,
     )
+
+
+def partition_status(number: int = 0, topic: str = "orders", **changes: Any) -> PartitionStatus:
+    """A partition of ``A->B`` that copies and has no lag; ``changes`` are fields, here and below."""
+    fields: dict[str, Any] = {"state": "copying", "reason": None, "replicator": "mirror:replicator:1"}
+    fields |= dict.fromkeys(("source_end", "position", "target_end", "records"), 100)
+    fields |= dict.fromkeys(("lag_records", "lag_bytes", "lag_seconds", "held_back_records"), 0)
+    fields |= {"flow": "A->B", "topic": topic, "partition": number, "target_topic": f"A.{topic}", "bytes": 10_000}
+    return PartitionStatus(**(fields | changes))
+
+
+def topic_status(topic: str = "orders", **changes: Any) -> TopicStatus:
+    """A topic of ``A->B`` with one partition."""
+    fields: dict[str, Any] = {"partitions": 1, "copying": 1, "lag_records": 0, "records": 100, "bytes": 10_000}
+    fields |= {"flow": "A->B", "topic": topic, "remote_topic": f"A.{topic}", "state": "copying", "reason": None}
+    return TopicStatus(**(fields | changes))
+
+
+def flow_status(flow: str = "A->B", **changes: Any) -> FlowStatus:
+    """A flow that runs, with one topic of one partition."""
+    fields: dict[str, Any] = {"state": "running", "discovered": True, "topics": 1, "partitions": 1, "copying": 1}
+    fields |= {"lag_records": 0, "lag_seconds": 0.0, "records": 100, "bytes": 10_000, "heartbeat_age_s": 0.4}
+    fields |= {"flow": flow, "records_per_s": 12_345.6, "bytes_per_s": 1_234_567.0}
+    return FlowStatus(**(fields | changes))
+
+
+def replicator_status(**changes: Any) -> ReplicatorStatus:
+    """The replicator of one partition."""
+    fields: dict[str, Any] = {"id": "mirror:replicator:1", "state": "running", "node": "127.0.0.1", "pid": 4711}
+    fields |= {"partitions": 1, "records_per_s": 12_345.6, "bytes_per_s": 1_234_567.0, "cpu": 0.25}
+    return ReplicatorStatus(**(fields | {"memory": 150_000_000} | changes))
+
+
+def system_status(*flows: FlowStatus, **changes: Any) -> SystemStatus:
+    """A system with one replicator, and these flows or one that runs."""
+    fields: dict[str, Any] = {"name": "mirror", "started_ms": 0, "replicators": (replicator_status(),)}
+    fields |= {"desired_replicators": 1, "coordinator_pid": 4710, "coordinator_node": "127.0.0.1"}
+    return SystemStatus(**(fields | {"flows": flows or (flow_status(),)} | changes))
+
+
+def gap_status(**changes: Any) -> GapStatus:
+    """Offsets 50 to 80 of a partition, which were removed and skipped."""
+    fields: dict[str, Any] = {"kind": "source_removed", "policy": "skip", "text": "offsets 50 to 80 were removed"}
+    fields |= {"flow": "A->B", "topic": "orders", "partition": 0, "time_ms": 0}
+    fields |= {"source_from": 50, "source_to": 80, "target_from": -1, "target_to": -1}
+    return GapStatus(**(fields | changes))
