@@ -6,7 +6,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 
 from mirror_ray.lab.load_record import LoadRecord, PlacedRecord, RecordId, record_id
@@ -30,13 +30,8 @@ class CopyResult:
         return not (self.lost or self.doubled or self.foreign or self.reordered)
 
     def __add__(self, other: CopyResult) -> CopyResult:
-        return CopyResult(
-            copied=self.copied + other.copied,
-            lost=self.lost + other.lost,
-            doubled=self.doubled + other.doubled,
-            foreign=self.foreign + other.foreign,
-            reordered=self.reordered + other.reordered,
-        )
+        mine, theirs = asdict(self), asdict(other)
+        return CopyResult(**{name: mine[name] + theirs[name] for name in mine})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +68,7 @@ class AcknowledgedIds:
 def count_differences(source: array[int], copy: array[int], *, finished: bool) -> CopyResult:
     """Compare one partition by its records' hashes: 64 bits of everything that a copy must keep, in order.
 
-    Args:
-        source: The source partition's.
-        copy: The remote partition's.
-        finished: Whether all was to be copied. If not, nothing after the last copied record counts as lost.
+    ``finished``: all was to be copied. If not, nothing after the last copied record counts as lost.
     """
     if source == copy:
         return CopyResult(copied=len(copy))

@@ -70,9 +70,8 @@ def delete_topics(cluster: DevCluster, matches: Callable[[str], bool]) -> None:
     """Delete the topics whose names match."""
     admin = AdminClient(client_config(cluster))
     found = [name for name in admin.list_topics(timeout=_TIMEOUT_S).topics if matches(name)]
-    if found:
-        for future in admin.delete_topics(found).values():
-            future.result(_TIMEOUT_S)
+    for future in (admin.delete_topics(found) if found else {}).values():
+        future.result(_TIMEOUT_S)
 
 
 class TopicEnds:
@@ -169,13 +168,9 @@ class TopicTail(BackgroundThread):
         *,
         poll_s: float = 0.05,
     ) -> None:
-        """Prepare.
+        """``config`` is as ``client_config`` gives it; each partition has the offset to begin at.
 
-        Args:
-            config: The consumer's, as ``client_config`` gives it.
-            partitions: What to read, each with the offset to begin at.
-            on_record: Called in the reading thread for each record, with the time (``time.monotonic``) of its arrival.
-            poll_s: How long one poll waits.
+        ``on_record`` is called in the reading thread, with the time (``time.monotonic``) of the record's arrival.
         """
         super().__init__("tail")
         self._config = {**config, **_COMMITTED, "group.id": "lab-tail"}

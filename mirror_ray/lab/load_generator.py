@@ -45,16 +45,10 @@ class LoadGenerator(BackgroundThread):
         limit: int | None = None,
         stop_timeout_s: float = 120.0,
     ) -> None:
-        """Prepare; nothing is connected yet.
+        """``config`` is the producer's, ``next_record`` makes the record of a number; numbers begin at 0.
 
-        Args:
-            name: The thread's, in messages.
-            config: The producer's.
-            records_per_s: How many; at least one in every tick.
-            next_record: Makes the record of a number; numbers begin at 0.
-            tick_s: Seconds between two bursts.
-            limit: How many in all; None: until it is stopped.
-            stop_timeout_s: How long ``stop`` waits until everything is acknowledged.
+        There is at least one record in every burst, ``tick_s`` apart. ``stop`` waits for ``stop_timeout_s`` until
+        everything is acknowledged.
         """
         super().__init__(name, stop_timeout_s=stop_timeout_s)
         #: How many records the producer was given.

@@ -8,10 +8,26 @@ from collections.abc import Iterable, Sequence
 _PROBLEMS_SHOWN = 20
 
 
-def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are written as they are."""
+#: A text is written as it is, an int with thousands separators, a float with one digit, None as ``-``.
+Cell = str | int | float | None
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """A table of these rows."""
     lines = [f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows)])
+
+
+def _cell(value: Cell) -> str:
+    match value:
+        case None:
+            return "-"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.1f}"
+        case _:
+            return value
 
 
 def problem_list(problems: Sequence[str]) -> str:

@@ -149,10 +149,8 @@ def percentile(histogram: Histogram, percent: int) -> int | None:
 def step_of(length_ms: int, whole_ms: int) -> int:
     """The length of a chart's steps: the shortest of ``STEPS_MS`` that needs no more than ``_MOST_STEPS`` points.
 
-    Args:
-        length_ms: The length of the time that is shown.
-        whole_ms: The shortest of ``STEPS_MS`` that contains every interval. An interval counts where it begins: some
-            shorter steps would have the figures of several, and others none.
+    ``whole_ms`` is the shortest that contains every interval. An interval counts where it begins: some shorter steps
+    would have the figures of several, and others none.
     """
     fitting = (step_ms for step_ms in STEPS_MS if step_ms >= whole_ms and length_ms <= step_ms * _MOST_STEPS)
     return next(fitting, STEPS_MS[-1])

@@ -71,13 +71,8 @@ def read_ranges(
 ) -> DataFrame:
     """The records at offsets ``[start, end)`` of each partition, with the columns of Spark's connector.
 
-    Args:
-        spark: The session.
-        cluster: Where to read.
-        ranges: Start and end by partition; empty ones are left out.
-        read_committed: Leave out the records of aborted transactions.
-        headers: Whether to have a column ``headers``; its null and empty values differ.
-        splits: About how many tasks read; None: one for each partition.
+    Empty ranges are left out; null and empty values of ``headers`` differ. ``splits``: about how many tasks read; None:
+    one for each partition.
 
     Reading fails, with Spark's error, where records were deleted before they were read: nothing is skipped silently.
     """
@@ -126,9 +121,6 @@ def _sasl_options(alias: str, sasl: SaslSettings) -> dict[str, str]:
 
 def _jaas(module: str, **options: str) -> str:
     """A JAAS line; quotes and backslashes in values are escaped."""
-    quoted = (f'{key}="{value}"' for key, value in _escaped(options).items())
+    escaped = {key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in options.items()}
+    quoted = (f'{key}="{value}"' for key, value in escaped.items())
     return f"{_LOGIN}.{module} required {' '.join(quoted)};"
-
-
-def _escaped(options: Mapping[str, str]) -> dict[str, str]:
-    return {key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in options.items()}

@@ -36,12 +36,8 @@ def reserve(
 ) -> PlacementGroup:
     """Create a placement group of these bundles once no other command of this Ray has Spark; it is not placed yet.
 
-    Args:
-        bundles: The resources of each executor.
-        work: The command and its subject, for those who wait: ``verify A->B``.
-        report: Gets a message about each command that is waited for.
-        most_wait_s: How long to wait.
-        retry_s: Seconds between two attempts.
+    ``work`` is the command and its subject, for those who wait: ``verify A->B``. ``report`` gets a message about each
+    command that is waited for.
 
     Raises:
         MirrorError: Another command still has Spark then; names it.

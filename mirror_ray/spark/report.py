@@ -47,12 +47,8 @@ def read_new(
 
     If it is killed at any moment, the next run repairs it: nothing is left out or counted twice.
 
-    Args:
-        spark: The session.
-        cluster: The flow's target.
-        topic_id: Of the statistics topic as it is now.
-        bounds: Log start offset and log end offset of each of the topic's partitions.
-        directory: The report's directory.
+    ``topic_id`` is that of the statistics topic on the flow's target as it is now; ``bounds`` are the log start offset
+    and the log end offset of each of its partitions.
 
     Raises:
         MirrorError: Files that executors wrote are not visible here.

@@ -18,10 +18,7 @@ _ROW: Final = "row"
 def aggregated(rows: DataFrame, *keys: str, **more: Column) -> DataFrame:
     """The sums of ``report.figures.ThroughputFigures`` by ``keys``, which are never null; histograms are maps.
 
-    Args:
-        rows: Of ``report_records.completed``.
-        keys: Columns of it.
-        more: Further aggregates, by the names of their columns.
+    ``rows`` are those of ``report_records.completed``; ``more``: further aggregates, by the names of their columns.
     """
     once = ~F.col("told_twice")
     summed = ("records", "batches", "wire_bytes", "uncompressed_bytes", "restarts", "untold_records", "mismatches")

@@ -50,12 +50,7 @@ _SAME: Final = ("target_from", "target_to", "source_from", "source_to", "from_ms
 
 
 def parsed(table: DataFrame, flow: str, topic_id: str) -> DataFrame:
-    """Kafka's records as intervals, all of them.
-
-    Args:
-        table: With the columns of ``read_ranges``.
-        flow: Whose statistics these are.
-        topic_id: Of the topic that the records were read from.
+    """Kafka's records, with the columns of ``read_ranges``, as intervals: all of them. The topic has that id.
 
     Returns:
         The columns of ``INTERVALS``; ``date``, UTC, of ``from_ms``; ``problem``: why a record can't be used, null where

@@ -36,12 +36,9 @@ _LOG_CONFIG: Final = "log4j2.properties"
 def spark_session(work: str, settings: SparkSettings, report: Callable[[str], None]) -> Iterator[SparkSession]:
     """A Spark session whose executors run in the Ray that this process is connected to; it ends with the context.
 
-    There is one at a time in a Ray. Maven fetches the connector's jars on first use.
-
-    Args:
-        work: The command and its subject: the name in Spark and Ray, and for commands that wait.
-        settings: Executors, cores and memory.
-        report: Gets a message about each command that is waited for.
+    There is one at a time in a Ray. Maven fetches the connector's jars on first use. ``work`` is the command and its
+    subject: the name in Spark and Ray, and for commands that wait. ``report`` gets a message about each command that is
+    waited for.
 
     Raises:
         MirrorError: Another command has Spark for ten minutes, or Ray has no resources for the executors within

@@ -68,20 +68,13 @@ class SparkFirstPass:
         in_process: FirstPass,
         small_offsets: int = SMALL_OFFSETS,
     ) -> None:
-        """Prepare.
+        """``clusters`` are the source and the target; ``logs`` gives a job's partition on both sides.
 
-        Args:
-            spark: The session.
-            clusters: The source and the target.
-            logs: A job's partition on both sides.
-            in_process: Compares small partitions, and those whose records are deleted faster than they are read.
-            small_offsets: How many offsets a small partition has less than.
+        ``in_process`` compares partitions with fewer offsets than ``small_offsets``, and those whose records are
+        deleted faster than they are read.
         """
-        self._spark = spark
-        self._clusters = clusters
-        self._logs = logs
-        self._in_process = in_process
-        self._small_offsets = small_offsets
+        self._spark, self._clusters, self._logs = spark, clusters, logs
+        self._in_process, self._small_offsets = in_process, small_offsets
 
     async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         """Compare all jobs; one result for each, in order.

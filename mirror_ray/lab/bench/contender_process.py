@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import psutil
 
@@ -46,55 +47,63 @@ _JVM: Final = (
 )
 
 
-class ContenderProcess(Protocol):
+class ContenderProcess(ABC):
     """A contender that can be started, killed and stopped."""
 
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config, self._log = config, log
+        #: What ``start`` has started last.
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
     def start(self) -> None:
         """Start it and return at once. It can be started again after all of it was killed."""
-        ...
 
+    @abstractmethod
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
         """Its running processes."""
-        ...
 
+    @abstractmethod
     def check(self) -> None:
         """Raise MirrorError if it did not start or has ended by itself."""
-        ...
 
     def starting(self) -> bool:
         """Whether the command that starts it still runs."""
-        ...
+        return False
 
+    @abstractmethod
     def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
         """Find its running processes; returns the function that kills them (SIGKILL).
 
         ``whole``: every process; otherwise those that copy, and the others are to recover.
         """
-        ...
 
+    @abstractmethod
     def stop(self) -> None:
         """Stop it in good order."""
-        ...
+
+    def _popen(self, command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **how
+            )
+
+    def _ended(self, what: str, code: int) -> MirrorError:
+        """The error that it has ended, with the last line of its log."""
+        lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        return MirrorError(f"{what} ended with {code}: {lines[-1] if lines else f'{self._log} is empty'}")
 
 
 class MirrorMaker(ContenderProcess):
     """MM2 in dedicated mode, from Kafka's jars."""
 
-    def __init__(self, config: Path, log: Path) -> None:
-        self._config = config
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
     def start(self) -> None:
         """Start MM2."""
         program = kafka_program("org.apache.kafka.connect.mirror.MirrorMaker", *_JVM)
-        command = guarded([*program, str(self._config)])
         # MM2's own scripts start it without the user's further options of Java.
         environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment
-            )
+        command = guarded([*program, str(self._config)])
+        self._process = self._popen(command, start_new_session=True, env=environment)
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
         """MM2 is one process."""
@@ -105,11 +114,7 @@ class MirrorMaker(ContenderProcess):
     def check(self) -> None:
         """Raise MirrorError if MM2 has ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise MirrorError(f"MirrorMaker 2 ended with {self._process.returncode}: {_last_line(self._log)}")
-
-    def starting(self) -> bool:
-        """Always False: no command starts it."""
-        return False
+            raise self._ended("MirrorMaker 2", self._process.returncode)
 
     def prepare_kill(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
         """Kill the one process that there is."""
@@ -135,17 +140,15 @@ class MirrorRay(ContenderProcess):
     """mirror-ray by its own command line, detached, in a Ray of its own or in one that runs already."""
 
     def __init__(self, contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> None:
+        super().__init__(config, log)
         self._contender = contender
-        self._config = config
-        self._log = log
         self._stack = ExitStack()
         self._address = self._stack.enter_context(running_ray()) if contender.ray_runs else None
-        self._command: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Run `mirror-ray up`."""
         arguments = ["up", str(self._config), "--detach", "--replicators", str(self._contender.replicators)]
-        self._command = self._popen(*arguments)
+        self._process = self._run(*arguments)
 
     def processes(self) -> Mapping[Owner, Sequence[psutil.Process]]:
         """The system's actors, and the other processes of its Ray."""
@@ -160,12 +163,12 @@ class MirrorRay(ContenderProcess):
 
     def check(self) -> None:
         """Raise MirrorError if `mirror-ray up` has failed."""
-        if self._command is not None and self._command.poll():
-            raise MirrorError(f"mirror-ray up ended with {self._command.returncode}: {_last_line(self._log)}")
+        if self._process is not None and self._process.poll():
+            raise self._ended("mirror-ray up", self._process.returncode)
 
     def starting(self) -> bool:
         """Whether `mirror-ray up` still runs."""
-        return self._command is not None and self._command.poll() is None
+        return self._process is not None and self._process.poll() is None
 
     def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
         """With ``whole`` Ray is killed too."""
@@ -176,20 +179,16 @@ class MirrorRay(ContenderProcess):
     def stop(self) -> None:
         """Run `mirror-ray down`, and stop the Ray of its own."""
         with self._stack:
-            if self._command is not None:
+            if self._process is not None:
                 wait_until(lambda: not self.starting(), _STOP_S, "`up` is done")
-                self._popen("down").wait(2 * _STOP_S)
+                self._run("down").wait(2 * _STOP_S)
             left = own_ray.find(NAME)
             if left is not None:
                 own_ray.stop(left)
 
-    def _popen(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def _run(self, *arguments: str) -> subprocess.Popen[bytes]:
         address = ["--address", self._address] if self._address is not None else []
-        command = [sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *address]
-        with self._log.open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 - the program and its arguments are ours
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        return self._popen([sys.executable, "-m", "mirror_ray", *arguments, "--name", NAME, *address])
 
 
 def _kill(processes: Sequence[psutil.Process]) -> None:
@@ -211,12 +210,6 @@ def _owner(process: psutil.Process) -> Owner:
     except psutil.Error:
         return "ray"
     return "own" if title and title[0].startswith(_ACTORS) else "ray"
-
-
-def _last_line(log: Path) -> str:
-    """The last line of a log."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else f"{log} is empty"
 
 
 def process_of(contender: Contender, config: Path, log: Path, running_ray: RunningRay) -> ContenderProcess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mirror_ray.lab.bench.measurements import ClusterSite
@@ -82,28 +82,18 @@ def scaled(contender: Contender, workers: int) -> Contender:
     """The same with so many replicators, or tasks."""
     word = "replicator" if contender.system == "mirror-ray" else "task"
     words = f"{workers} {word}{'' if workers == 1 else 's'}"
-    return Contender(
-        name=f"{contender.name}, {words}",
-        system=contender.system,
-        description=f"{contender.description.removesuffix('.')}; {words}.",
-        properties=contender.properties,
-        replicators=workers,
-        tasks=workers,
-    )
+    description = f"{contender.description.removesuffix('.')}; {words}."
+    name = f"{contender.name}, {words}"
+    return replace(contender, name=name, description=description, replicators=workers, tasks=workers)
 
 
 def properties(contender: Contender, site: ClusterSite, source: str, bootstrap: Mapping[str, str], topics: str) -> str:
-    """The ``mm2.properties`` that a contender is started with.
+    """The ``mm2.properties`` that a contender is started with; ``topics`` is a pattern.
 
-    Args:
-        contender: The contender.
-        site: Its brokers decide the replication factor.
-        source: The source cluster's alias; a new one for each start, so that remote topics and progress are new.
-        bootstrap: ``bootstrap.servers`` of ``source`` and of ``B``.
-        topics: The pattern of the topics to copy.
+    ``source`` is the source cluster's alias: a new one for each start, so that remote topics and progress are new.
+    ``bootstrap``: the ``bootstrap.servers`` of ``source`` and of ``B``.
     """
-    factor = str(min(site.target_brokers, 3))
-    target = "B"
+    factor, target = str(min(site.target_brokers, 3)), "B"
     lines = {
         "clusters": f"{source}, {target}",
         f"{source}.bootstrap.servers": bootstrap[source],

@@ -11,7 +11,7 @@ from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import Backlog, fill, rounds
 from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import CopyMeasurement, RestartMeasurement
-from mirror_ray.lab.bench.meter import Meter
+from mirror_ray.lab.bench.meter import contender_meter, copy_figures
 from mirror_ray.lab.bench.raw_connection import RawConnection
 from mirror_ray.lab.bench.results import MeasurementResult
 from mirror_ray.lab.copy_check import hash_records
@@ -49,7 +49,7 @@ class CopyRun(MeasurementRun[CopyMeasurement]):
         environment, partitions = self._environment, self._measurement.data.partitions
         progress = CopyGrowth(environment.ends(self._topic, partitions), system)
         began_s = time.monotonic()
-        with Meter(system.processes) as meter:
+        with contender_meter(system) as meter:
             if self._backlog is not None:
                 self._backlog.open()
             finished = progress.until(self._records, self._measurement.limit_s)
@@ -71,7 +71,7 @@ class CopyRun(MeasurementRun[CopyMeasurement]):
             "source_bytes_per_s": source_bytes * copied_share / (ended_s - began_s),
             "target_bytes_per_s": copy_bytes / (ended_s - began_s),
             "disk_ratio": copy_bytes / max(1.0, source_bytes * copied_share),
-            **meter.copy_figures(min(copied, self._records)),
+            **copy_figures(meter, min(copied, self._records)),
         }
         return MeasurementResult(
             figures=figures,

@@ -73,15 +73,16 @@ class Backlog:
             connection.commit(self.topic, self._producer)
 
 
-def fill(cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics) -> None:
-    """Create a topic and fill it. The cluster has one broker.
+def fill(cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics | None = None) -> None:
+    """Create a topic and fill it, also without batches that are ``prepared``. The cluster has one broker.
 
     Raises:
         MirrorError: The cluster refuses it.
     """
     create_topic(cluster, topic, data.partitions, data.configs())
     with RawConnection(cluster.bootstrap) as connection:
-        connection.produce(topic, rounds(data, prepared.batches(data)))
+        batches = prepared.batches(data) if prepared is not None else list(map(bytes, _make(data)))
+        connection.produce(topic, rounds(data, batches))
 
 
 def rounds(data: DataSpec, batches: list[bytes]) -> Iterator[dict[int, bytes]]:

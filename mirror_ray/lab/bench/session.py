@@ -73,14 +73,10 @@ def turns(workloads: Sequence[Workload], site: ClusterSite, round_: int) -> list
 def run_benchmark(
     workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say, *, size: float = 1.0
 ) -> list[MeasuredRun]:
-    """Run all workloads.
+    """Run all workloads; ``say`` gets each progress line for the user.
 
-    Args:
-        workloads: What is run.
-        directory: For configurations and logs; it is not cleaned up.
-        running_ray: A Ray for contenders that are started in one that runs already.
-        say: Gets each progress line for the user.
-        size: Share of the records with which contenders and brokers are warmed up.
+    Configurations and logs go into the directory, which is not cleaned up. ``running_ray`` is for contenders that are
+    started in a Ray that runs already; ``size`` is the share of the records with which everything is warmed up.
 
     Raises:
         MirrorError: Something that the benchmark itself needs did not start.

@@ -10,7 +10,7 @@ from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import fill
 from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import DataSpec, StartMeasurement
-from mirror_ray.lab.bench.meter import Meter
+from mirror_ray.lab.bench.meter import contender_meter
 from mirror_ray.lab.bench.results import MeasurementResult
 
 #: What every contender copies before anything is measured, so that virtual machines compile what runs often.
@@ -47,12 +47,12 @@ class ContenderStart:
             system.start()
             return
         progress = CopyGrowth(self._environment.ends(self._topic, self._data.partitions), system)
-        with Meter(system.processes) as meter:
+        with contender_meter(system) as meter:
             began_s = time.monotonic()
             system.start()
             progress.until(1, _START_S)
             first_s = progress.last_s - began_s
-        self.figures = {"first_record_s": first_s, "start_cpu_s": meter.usage.cpu_s + meter.usage.ray_cpu_s}
+        self.figures = {"first_record_s": first_s, "start_cpu_s": meter.cpu_s}
         progress.until(self._data.records, _START_S)
         wait_until(lambda: not system.starting(), _START_S, "the command that starts it has ended")
         time.sleep(_SETTLE_S)

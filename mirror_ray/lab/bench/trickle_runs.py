@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from math import nan
 from typing import Final, Self
 
 from confluent_kafka import Message, Producer, TopicPartition
@@ -13,7 +14,7 @@ from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.environment import BenchEnvironment, MeasurementRun
 from mirror_ray.lab.bench.measurements import TrickleMeasurement
-from mirror_ray.lab.bench.meter import Meter
+from mirror_ray.lab.bench.meter import contender_meter, memory_figures
 from mirror_ray.lab.bench.results import MeasurementResult
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import TopicEnds, TopicTail, client_config, create_topic
@@ -69,7 +70,7 @@ class TrickleRun(MeasurementRun[TrickleMeasurement]):
             _probe(environment.source, self._topic, measurement.busy, reader)
             idle = _idle_figures(system, measurement.idle_s) if measurement.idle_s else {}
             load = _trickle(environment.source, self._topic, measurement)
-            with Meter(system.processes) as meter:
+            with contender_meter(system) as meter:
                 load.start()
                 load.join()
             _wait_for_last(reader, load.produced)
@@ -79,9 +80,9 @@ class TrickleRun(MeasurementRun[TrickleMeasurement]):
             figures={
                 **_latency_figures(reader.latencies_ms),
                 **idle,
-                "cpu_share": meter.usage.cpu_s / measurement.seconds,
-                "ray_cpu_share": meter.usage.ray_cpu_s / measurement.seconds,
-                **meter.memory_figures(),
+                "cpu_share": meter.usage["own"].cpu_s / measurement.seconds,
+                "ray_cpu_share": meter.usage["ray"].cpu_s / measurement.seconds,
+                **memory_figures(meter),
             },
             judgement=environment.compare(self._topic, measurement.busy, finished=arrived),
             note="" if arrived else note,
@@ -136,17 +137,17 @@ def _wait_for_last(reader: LatencyReader, records: int) -> None:
 
 
 def _idle_figures(system: ContenderProcess, seconds: float) -> dict[str, float]:
-    with Meter(system.processes) as meter:
+    with contender_meter(system) as meter:
         time.sleep(seconds)
-    return {"idle_cpu_share": meter.usage.cpu_s / seconds}
+    return {"idle_cpu_share": meter.usage["own"].cpu_s / seconds}
 
 
 def _latency_figures(latencies_ms: Sequence[float]) -> dict[str, float]:
     """Percentiles; none where nothing arrived."""
     ordered = sorted(latencies_ms)
-    if not ordered:
-        return {}
-    return {
-        f"latency_p{percent}_ms": ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
-        for percent in (50, 95, 99)
-    }
+    return {f"latency_p{percent}_ms": percentile(ordered, percent) for percent in (50, 95, 99)} if ordered else {}
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """A percentile of sorted values; not a number without any."""
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else nan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mirror_ray.lab.bench.contenders import (
     BASELINE,
@@ -203,11 +204,8 @@ def _long() -> tuple[Workload, ...]:
 
 
 def _wan() -> Workload:
-    sites: tuple[ClusterSite, ...] = tuple(
-        ClusterSite(far=side, round_trip_ms=round_trip_ms)
-        for side in ("source", "target")
-        for round_trip_ms in (20, 100)
-    )
+    sides: tuple[Literal["source", "target"], ...] = ("source", "target")
+    sites = [ClusterSite(far=side, round_trip_ms=round_trip_ms) for side in sides for round_trip_ms in (20, 100)]
     measurements = tuple(
         CopyMeasurement(
             workload="wan",
@@ -242,32 +240,17 @@ def _repack() -> Workload:
         CopyMeasurement(
             workload="repack",
             case="compacted source",
-            data=DataSpec(
-                records=400_000,
-                record_bytes=500,
-                batch_records=100,
-                codec="zstd",
-                topic_configs=compacted,
-                keys=100_000,
-            ),
+            data=replace(data, records=400_000, topic_configs=compacted, keys=100_000),
             at_start=True,
             alone=True,
         ),
         CopyMeasurement(
             workload="repack",
             case="LogAppendTime source",
-            data=DataSpec(
-                records=data.records,
-                record_bytes=data.record_bytes,
-                batch_records=data.batch_records,
-                codec=data.codec,
-                topic_configs=(("message.timestamp.type", "LogAppendTime"),),
-            ),
+            data=replace(data, topic_configs=(("message.timestamp.type", "LogAppendTime"),)),
         ),
         CopyMeasurement(
-            workload="repack",
-            case="uncompressed, as it is",
-            data=DataSpec(records=200_000, record_bytes=1000, batch_records=100, codec="none"),
+            workload="repack", case="uncompressed, as it is", data=replace(data, record_bytes=1000, codec="none")
         ),
     )
     return Workload(

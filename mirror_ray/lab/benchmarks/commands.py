@@ -16,16 +16,14 @@ import sys
 import time
 from statistics import median
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.lab.benchmarks.harness import (
     Elapsed,
     cluster_pair,
-    cluster_settings,
+    flow_settings,
     parse_arguments,
     running_system,
     show,
 )
-from mirror_ray.model.names import FlowName
 
 _NAME = "bench-commands"
 COMMANDS = ("--help", "lag", "status", "groups")
@@ -43,12 +41,8 @@ def run_command(command: str) -> Elapsed:
 
 def main() -> None:
     options = parse_arguments(__doc__, rounds=(5, "of each command, in turns"))
-    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
     measured: dict[str, list[Elapsed]] = {command: [] for command in COMMANDS}
-    with (
-        cluster_pair("512m") as pair,
-        running_system(MirrorSettings(clusters=cluster_settings(pair), flows=(flow,)), _NAME, replicators=1),
-    ):
+    with cluster_pair("512m") as pair, running_system(flow_settings(pair), _NAME, replicators=1):
         for _ in range(options.rounds):
             for command, rounds in measured.items():
                 rounds.append(run_command(command))

@@ -16,15 +16,13 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import statistics
-import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
-from mirror_ray.lab.bench.dataset import PreparedTopics, fill
+from mirror_ray.lab.bench.dataset import fill
 from mirror_ray.lab.bench.measurements import DataSpec
 from mirror_ray.lab.benchmarks.harness import cluster_pair, parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
@@ -60,11 +58,9 @@ async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpe
 
 def fill_in_process(cluster: DevCluster, topic: str, data: DataSpec) -> None:
     """Fill a topic from another process: the memory for making the batches is not a copy's."""
-    with tempfile.TemporaryDirectory() as directory:
-        arguments = (cluster, topic, data, PreparedTopics(Path(directory)))
-        process = multiprocessing.get_context("fork").Process(target=fill, args=arguments)
-        process.start()
-        process.join()
+    process = multiprocessing.get_context("fork").Process(target=fill, args=(cluster, topic, data))
+    process.start()
+    process.join()
     if process.exitcode:
         raise SystemExit(f"topic {topic} was not filled: exit {process.exitcode}")
 
@@ -94,7 +90,7 @@ def described(topic: str, data: DataSpec, costs: Collection[CopyCost]) -> str:
 async def main() -> None:
     options = parse_arguments(
         __doc__,
-        choose=("throughput", "small-batches"),
+        ("throughput", "small-batches"),
         records=(1_000_000, "of each workload"),
         times=(5, "copies of each, of which the median is shown"),
     )

@@ -34,7 +34,7 @@ from mirror_ray.lab.benchmarks.group_data import (
     publish_maps,
 )
 from mirror_ray.lab.benchmarks.harness import cluster_pair, connections, parse_arguments
-from mirror_ray.lab.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.kafka_client import high_watermarks
 from mirror_ray.model.internal_topics import audit_topic
 from mirror_ray.model.names import TopicPartition
@@ -102,8 +102,7 @@ async def main() -> None:
     )
     with cluster_pair() as pair, tempfile.TemporaryDirectory(prefix="bench-failover-") as directory:
         prepare_topics(*pair, options.partitions, options.records)
-        config = Path(directory) / "mm2.properties"
-        config.write_text(mm2_properties(pair) + f"{FLOW}.topics = {TOPIC}\nB->A.enabled = false\n")
+        config = write_mm2_properties(Path(directory), pair, f"{FLOW}.topics = {TOPIC}\nB->A.enabled = false\n")
         async with connections(*pair) as (source, target):
             await measure(source, target, config, options)
         audited = high_watermarks(pair[1], audit_topic("A"), 1)

@@ -27,7 +27,7 @@ from mirror_ray.lab.benchmarks.group_data import (
     prepare_topics,
     publish_maps,
 )
-from mirror_ray.lab.benchmarks.harness import cluster_pair, connections, parse_arguments, timed
+from mirror_ray.lab.benchmarks.harness import GROUP_OPTIONS, cluster_pair, connections, parse_arguments, timed
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.flow_maps import FlowMaps
 
@@ -58,13 +58,7 @@ async def measure(source: ClusterConnections, target: ClusterConnections, option
 
 
 async def main() -> None:
-    options = parse_arguments(
-        __doc__,
-        groups=(5000, "consumer groups"),
-        partitions=(50, "of each group"),
-        changed=(0.05, "share of the groups that commit between rounds"),
-        rounds=(5, "of which the median is shown"),
-    )
+    options = parse_arguments(__doc__, **GROUP_OPTIONS, rounds=(5, "of which the median is shown"))
     with cluster_pair() as pair:
         prepare_topics(*pair, options.partitions, RECORDS)
         async with connections(*pair) as (source, target):

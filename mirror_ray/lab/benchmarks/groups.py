@@ -22,7 +22,7 @@ from mirror_ray.kafka.group_coordinators import GroupCoordinators
 from mirror_ray.kafka.group_listing import list_groups
 from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound
 from mirror_ray.lab.benchmarks.group_data import TOPIC, GroupCommits
-from mirror_ray.lab.benchmarks.harness import connections, parse_arguments, timed
+from mirror_ray.lab.benchmarks.harness import GROUP_OPTIONS, connections, parse_arguments, timed
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import create_topic
 
@@ -63,13 +63,7 @@ async def measure(cluster: ClusterConnections, options: argparse.Namespace) -> N
 
 
 async def main() -> None:
-    options = parse_arguments(
-        __doc__,
-        groups=(5000, "consumer groups"),
-        partitions=(50, "of each group"),
-        changed=(0.05, "share of the groups that commit between rounds"),
-        rounds=(5, "of which the median is shown"),
-    )
+    options = parse_arguments(__doc__, **GROUP_OPTIONS, rounds=(5, "of which the median is shown"))
     with DevCluster("groups", heap="1g") as brokers:
         create_topic(brokers, TOPIC, options.partitions)
         async with connections(brokers) as (cluster,):

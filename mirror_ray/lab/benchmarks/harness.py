@@ -6,32 +6,38 @@ import argparse
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
 from mirror_ray import runtime
-from mirror_ray.config.settings import ClusterSettings, MirrorSettings
+from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.lab.background import BackgroundThread
+from mirror_ray.lab.background import wait_until
+from mirror_ray.lab.bench.meter import Meter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.mirror import Mirror
+from mirror_ray.model.names import FlowName
 
 Answer = TypeVar("Answer")
+#: Default and explanation of an option.
+Option = tuple[int | float | str | bool, str]
+
+#: Options of the benchmarks about consumer groups.
+GROUP_OPTIONS: Mapping[str, Option] = {
+    "groups": (5000, "consumer groups"),
+    "partitions": (50, "of each group"),
+    "changed": (0.05, "share of the groups that commit between rounds"),
+}
 
 
-def parse_arguments(
-    doc: str | None, *, choose: Sequence[str] = (), **options: tuple[int | float | str | bool, str]
-) -> argparse.Namespace:
-    """The script's options.
+def parse_arguments(doc: str | None, choose: Sequence[str] = (), /, **options: Option) -> argparse.Namespace:
+    """The script's options; ``doc`` is shown by ``--help``. An option that is False by default takes no value.
 
-    Args:
-        doc: The script's docstring, for ``--help``.
-        choose: What can be chosen by positional arguments (``chosen``); everything is by default.
-        options: Default and explanation of each option; one that is False by default takes no value.
+    ``choose``: what can be chosen by positional arguments (``chosen``); everything is by default.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if choose:
@@ -60,6 +66,12 @@ def cluster_settings(clusters: Sequence[DevCluster]) -> dict[str, ClusterSetting
     }
 
 
+def flow_settings(clusters: Sequence[DevCluster], **settings: Any) -> MirrorSettings:
+    """The flow A->B between two unprotected clusters."""
+    flow = FlowSettings(name=FlowName("A", "B"), enabled=True, **settings)
+    return MirrorSettings(clusters=cluster_settings(clusters), flows=(flow,))
+
+
 @asynccontextmanager
 async def connections(*clusters: DevCluster) -> AsyncIterator[tuple[ClusterConnections, ...]]:
     """mirror-ray's own connections to clusters; they are closed with the context."""
@@ -78,9 +90,13 @@ def running_system(settings: MirrorSettings, name: str, *, replicators: int | No
         started.system.down(10)
 
 
-def running_ray(name: str) -> AbstractContextManager[None]:
-    """Connected to a Ray of its own, which ends with the context."""
-    return runtime.some_ray(name, None)
+def wait_until_copying(system: Mirror, partitions: int) -> None:
+    """Wait until all partitions are copied."""
+
+    def is_copying() -> bool:
+        return sum(flow.copying for flow in system.flows) >= partitions
+
+    wait_until(is_copying, 1200, "every partition is copied", every_s=0.5)
 
 
 @dataclass(slots=True)
@@ -124,42 +140,17 @@ async def timed(
     return answer
 
 
-def process_cpu_s(process: psutil.Process) -> float:
-    """Processor seconds that a process has used."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
+def spark_meter() -> Meter[str]:
+    """Measures Spark's processes as long as its context lasts: its Java virtual machines, and its Python workers."""
+    return Meter(_spark_processes, ("jvm", "python"), find_every=1)
 
 
-class SparkUsage(BackgroundThread):
-    """Memory and processor time of Spark's processes, sampled ten times a second as long as the context lasts."""
-
-    def __init__(self) -> None:
-        super().__init__("spark-usage")
-        #: Peaks of the largest Java virtual machine, and of all Python workers together.
-        self.jvm_bytes = self.python_bytes = 0
-        self._cpu_s: Mapping[int, float] = {}
-        self._before_s: Mapping[int, float] | None = None
-
-    @property
-    def cpu_s(self) -> float:
-        """Processor seconds since the first sample."""
-        return sum(self._cpu_s.values()) - sum((self._before_s or {}).values())
-
-    def _run(self) -> None:
-        while not self._stopping.wait(0.1):
-            self._sample()
-
-    def _sample(self) -> None:
-        python_bytes, cpu_s = 0, dict(self._cpu_s)
-        for process in psutil.Process().children(recursive=True):
-            try:
-                is_python = "pyspark.daemon" in " ".join(process.cmdline())
-                if is_python or process.name() == "java":
-                    cpu_s[process.pid], size = process_cpu_s(process), process.memory_info().rss
-                    python_bytes += size if is_python else 0
-                    self.jvm_bytes = max(self.jvm_bytes, 0 if is_python else size)
-            except psutil.Error:
-                continue
-        self._cpu_s = cpu_s
-        self.python_bytes = max(self.python_bytes, python_bytes)
-        self._before_s = self._before_s if self._before_s is not None else cpu_s
+def _spark_processes() -> Mapping[str, Sequence[psutil.Process]]:
+    found: dict[str, list[psutil.Process]] = {"jvm": [], "python": []}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "pyspark.daemon" in " ".join(process.cmdline()):
+                found["python"].append(process)
+            elif process.name() == "java":
+                found["jvm"].append(process)
+    return found

@@ -19,7 +19,7 @@ import time
 from mirror_ray.groups.commit_history import CommitHistory, CommitRecorder
 from mirror_ray.groups.offset_state import GroupOffsetState
 from mirror_ray.kafka.internal_topic_writer import KeyedRecord, batches
-from mirror_ray.lab.benchmarks.harness import parse_arguments
+from mirror_ray.lab.benchmarks.harness import GROUP_OPTIONS, parse_arguments
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.commit_record import SNAPSHOT_MS, CommitRecord
@@ -66,13 +66,7 @@ class RecordedGroups:
 
 
 def main() -> None:
-    options = parse_arguments(
-        __doc__,
-        groups=(5000, "consumer groups"),
-        partitions=(50, "of each group"),
-        changed=(0.05, "share of the groups that commit between rounds"),
-        rounds=(30, "over which the mean is taken"),
-    )
+    options = parse_arguments(__doc__, **GROUP_OPTIONS, rounds=(30, "over which the mean is taken"))
     recorded = RecordedGroups(options)
     names = list(recorded.offsets)
     recorded.commit(names)

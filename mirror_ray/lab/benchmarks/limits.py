@@ -11,19 +11,22 @@ those by which the logs on the target grow in so many seconds.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 
 from mirror_ray.config.limits import LimitSettings
-from mirror_ray.config.settings import FlowSettings, MirrorSettings, TopicSettings
-from mirror_ray.lab.background import wait_until
-from mirror_ray.lab.bench.dataset import PreparedTopics, fill
+from mirror_ray.config.settings import TopicSettings
+from mirror_ray.lab.bench.dataset import fill
 from mirror_ray.lab.bench.measurements import DataSpec
-from mirror_ray.lab.benchmarks.harness import cluster_pair, cluster_settings, elapsed, parse_arguments, running_system
+from mirror_ray.lab.benchmarks.harness import (
+    cluster_pair,
+    elapsed,
+    flow_settings,
+    parse_arguments,
+    running_system,
+    wait_until_copying,
+)
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.names import FlowName
 
 TOPICS = ("first", "second")
 PARTITIONS = 4
@@ -53,9 +56,8 @@ def measure(
         after = [target.log_bytes(f"A.{topic}") for topic in TOPICS]
     rates = [(end - start) / measured.seconds for start, end in zip(before, after, strict=True)]
     print(" ".join(f"{key}={value}" for key, value in limits.items() if value))
-    whole = limits.get("bytes_per_second")
-    if whole is not None:
-        show_rate("flow", sum(rates), int(whole))
+    if (flow_limit := limits.get("bytes_per_second")) is not None:
+        show_rate("flow", sum(rates), int(flow_limit))
     for topic, rate, limit in zip(TOPICS, rates, wanted, strict=True):
         show_rate(topic, rate, limit)
 
@@ -70,12 +72,6 @@ def main() -> None:
     options = parse_arguments(
         __doc__, seconds=(10.0, "for each figure"), batch_records=(20, "records of each batch on the source")
     )
-    flow = FlowSettings(
-        name=FlowName("A", "B"),
-        enabled=True,
-        topics=TopicSettings(include=TOPICS),
-        limits=LimitSettings(bytes_per_second=MEGABYTE),
-    )
     megabytes = round(BACKLOG_MEGABYTES_PER_S * (options.seconds + SETTLED_S))
     data = DataSpec(
         records=megabytes * 1000,
@@ -84,16 +80,13 @@ def main() -> None:
         codec="none",
         partitions=PARTITIONS,
     )
-    with cluster_pair("512m") as pair, tempfile.TemporaryDirectory() as directory:
-        prepared = PreparedTopics(Path(directory))
+    with cluster_pair("512m") as pair:
         for topic in TOPICS:
-            fill(pair[0], topic, data, prepared)
-        settings = MirrorSettings(clusters=cluster_settings(pair), flows=(flow,))
+            fill(pair[0], topic, data)
+        limited = LimitSettings(bytes_per_second=MEGABYTE)
+        settings = flow_settings(pair, topics=TopicSettings(include=TOPICS), limits=limited)
         with running_system(settings, "bench-limits", replicators=2) as system:
-            partitions = len(TOPICS) * PARTITIONS
-            wait_until(
-                lambda: bool(system.flows) and system.flows[0].copying == partitions, 120, "all is copied", every_s=0.1
-            )
+            wait_until_copying(system, len(TOPICS) * PARTITIONS)
             for limits, first, second in CASES:
                 measure(system, pair[1], options.seconds, limits, (first, second))
 

@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from mirror_ray.lab.bench.dataset import PreparedTopics, fill
+from mirror_ray.lab.bench.dataset import fill
 from mirror_ray.lab.bench.measurements import DataSpec
 from mirror_ray.lab.benchmarks.harness import parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
@@ -89,11 +87,8 @@ class LinkBench:
     async def copy(self, link: LongLink, mode: CopyMode) -> float:
         """MB/s of one mode over one link, into a new remote topic."""
         with ExitStack() as stack:
-            if mode.delayed:
-                far = self.target if link.side == "target" else self.source
-                advertised = stack.enter_context(delayed(far, self.delay_s))
-            else:
-                advertised = None
+            far = self.target if link.side == "target" else self.source
+            advertised = stack.enter_context(delayed(far, self.delay_s)) if mode.delayed else None
             stack.enter_context(mock.patch.object(flow_parts, "Sender", partial(Sender, **mode.sender)))
             async with Replicated(self.source, self.target, prefix=f"{next(self.numbers)}.") as replicated:
                 replicated.remote(TOPIC, 1, link.replication_factor)
@@ -129,18 +124,15 @@ def last_report(engine: Engine) -> PartitionReport:
 async def main() -> None:
     options = parse_arguments(
         __doc__,
-        choose=tuple(LINKS),
+        tuple(LINKS),
         delay_ms=(50.0, "in each direction"),
         seconds=(10.0, "for each figure"),
         megabytes=(800, "in the source partition"),
     )
     records = options.megabytes * 1_000_000 // RECORD_BYTES
     data = DataSpec(records=records, record_bytes=RECORD_BYTES, batch_records=BATCH_RECORDS, codec="none", partitions=1)
-    with (
-        running_clusters(DevCluster("A", heap="1g"), DevCluster("B", 3, heap="700m")) as (source, target),
-        tempfile.TemporaryDirectory() as directory,
-    ):
-        fill(source, TOPIC, data, PreparedTopics(Path(directory)))
+    with running_clusters(DevCluster("A", heap="1g"), DevCluster("B", 3, heap="700m")) as (source, target):
+        fill(source, TOPIC, data)
         bench = LinkBench(
             source=source,
             target=target,
@@ -149,15 +141,13 @@ async def main() -> None:
             numbers=itertools.count(),
         )
         for name in options.chosen:
-            print(
-                f"{LINKS[name].title}; {2 * options.delay_ms:g} ms round trip, 16 KB batches, one partition:",
-                flush=True,
-            )
+            link, round_trip = LINKS[name], f"{2 * options.delay_ms:g} ms round trip"
+            print(f"{link.title}; {round_trip}, 16 KB batches, one partition:", flush=True)
             # The brokers' virtual machines compile what they run often.
-            await bench.copy(LINKS[name], MODES[0])
+            await bench.copy(link, MODES[0])
             for mode in MODES:
-                if link_differs(LINKS[name], mode):
-                    print(f"  {mode.name:<26}{await bench.copy(LINKS[name], mode):8.1f} MB/s", flush=True)
+                if link_differs(link, mode):
+                    print(f"  {mode.name:<26}{await bench.copy(link, mode):8.1f} MB/s", flush=True)
 
 
 def link_differs(link: LongLink, mode: CopyMode) -> bool:

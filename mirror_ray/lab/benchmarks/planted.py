@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from mirror_ray.config.settings import SparkSettings
-from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, running_ray
+from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments
+from mirror_ray.runtime import some_ray
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from tests.support.clusters import Clusters
@@ -38,9 +38,7 @@ from tests.support.planting import Planted
 
 def check_by_spark(planted: Planted) -> list[CheckResult]:
     """By ``verify --spark``."""
-    with ExitStack() as stack:
-        stack.enter_context(running_ray("planted"))
-        session = stack.enter_context(spark_session("planted", SparkSettings(), print))
+    with some_ray("planted", None), spark_session("planted", SparkSettings(), print) as session:
         both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
 
         def make_first_pass(logs: object, plain: object) -> SparkFirstPass:

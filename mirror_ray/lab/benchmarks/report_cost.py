@@ -22,14 +22,20 @@ from collections.abc import Sequence
 
 from confluent_kafka import Message, TopicPartition
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings, StatisticsSettings, TopicSettings
-from mirror_ray.lab.background import BackgroundThread, wait_until
-from mirror_ray.lab.benchmarks.harness import cluster_pair, cluster_settings, parse_arguments, running_system
+from mirror_ray.config.settings import StatisticsSettings, TopicSettings
+from mirror_ray.lab.background import BackgroundThread
+from mirror_ray.lab.bench.trickle_runs import percentile
+from mirror_ray.lab.benchmarks.harness import (
+    cluster_pair,
+    flow_settings,
+    parse_arguments,
+    running_system,
+    wait_until_copying,
+)
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import TopicTail, client_config, create_topic
 from mirror_ray.lab.load_generator import LoadGenerator, ProducedRecord
 from mirror_ray.mirror import Mirror
-from mirror_ray.model.names import FlowName
 
 TOPIC = "load"
 NAME = "bench-report"
@@ -58,11 +64,6 @@ class LagSampler(BackgroundThread):
 def between(samples: Samples, begin_s: float, end_s: float) -> list[float]:
     """The values that were measured in a window, sorted."""
     return sorted(value for at_s, value in list(samples) if begin_s <= at_s < end_s)
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """A percentile of sorted values."""
-    return values[min(len(values) - 1, len(values) * percent // 100)] if values else float("nan")
 
 
 def show(title: str, latencies_ms: Samples, lags: Samples, begin_s: float, end_s: float) -> None:
@@ -118,19 +119,12 @@ def main() -> None:
         rate=(2000, "records of 500 bytes a second"),
         partitions=(6, "of the topic"),
     )
-    flow = FlowSettings(
-        name=FlowName("A", "B"),
-        enabled=True,
-        topics=TopicSettings(include=(TOPIC,)),
-        statistics=StatisticsSettings(emit_interval_s=5),
-    )
     with cluster_pair("512m") as pair, tempfile.TemporaryDirectory() as directory:
         create_topic(pair[0], TOPIC, options.partitions)
-        settings = MirrorSettings(clusters=cluster_settings(pair), flows=(flow,))
+        statistics = StatisticsSettings(emit_interval_s=5)
+        settings = flow_settings(pair, topics=TopicSettings(include=(TOPIC,)), statistics=statistics)
         with running_system(settings, NAME, replicators=1) as system:
-            wait_until(
-                lambda: sum(flow.copying for flow in system.flows) == options.partitions, 60, "all is copied", every_s=1
-            )
+            wait_until_copying(system, options.partitions)
             measure(system, pair, options, directory)
 
 

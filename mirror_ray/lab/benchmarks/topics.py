@@ -18,6 +18,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import psutil
 from confluent_kafka.cimpl import NewTopic
@@ -25,7 +26,8 @@ from confluent_kafka.cimpl import NewTopic
 from mirror_ray.config.flow_rules import config_filter, replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import UNRECORDED
-from mirror_ray.lab.benchmarks.harness import elapsed, parse_arguments, process_cpu_s
+from mirror_ray.lab.bench.meter import process_cpu_s
+from mirror_ray.lab.benchmarks.harness import elapsed, parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.devcluster.security import DevSecurity
@@ -97,16 +99,9 @@ class Rounds:
 
     async def fill_acls(self) -> None:
         """Three ACLs for each topic of the source."""
+        allow = partial(Acl, resource="TOPIC", pattern="LITERAL", host="*", permission="ALLOW")
         acls = [
-            Acl(
-                resource="TOPIC",
-                name=topic,
-                pattern="LITERAL",
-                principal=f"User:{user}",
-                host="*",
-                operation=operation,
-                permission="ALLOW",
-            )
+            allow(name=topic, principal=f"User:{user}", operation=operation)
             for topic in self.remotes
             for user, operation in (("ann", "READ"), ("bob", "ALL"), ("ann", "DESCRIBE_CONFIGS"))
         ]

@@ -23,10 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirror_ray.config.settings import SparkSettings
-from mirror_ray.lab.benchmarks.harness import SparkUsage, elapsed, parse_arguments, running_ray
+from mirror_ray.lab.benchmarks.harness import elapsed, parse_arguments, spark_meter
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.records.segment_block import encode_key, encode_value
+from mirror_ray.runtime import some_ray
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.translation import QUERIES, answer_queries, blocks_of
 
@@ -79,18 +80,19 @@ def main() -> None:
             f"{options.segments:,} segments of {options.partitions} partitions, {size / 1e6:.0f} MB as Parquet",
             flush=True,
         )
-        with running_ray("benchmark-translate"), ExitStack() as stack:
+        with some_ray("benchmark-translate", None), ExitStack() as stack:
             with elapsed() as start:
                 spark = stack.enter_context(spark_session("benchmark", settings, print))
             print(f"  Spark starts in                  {start.seconds:6.1f} s", flush=True)
-            with elapsed() as translating, SparkUsage() as usage:
+            with elapsed() as translating, spark_meter() as meter:
                 records = spark.read.parquet(directory)
                 found = answer_queries(blocks_of(records, back=False), spark.createDataFrame(asked, QUERIES)).collect()
     if len(found) != len(asked) or any(row["offset"] != expected(row["position"]) or not row["exact"] for row in found):
         raise SystemExit("a translated offset is wrong, or missing")
     print(f"  {options.rows:,} offsets translated in  {translating.seconds:8.1f} s, all of them exact and right")
-    print(f"  CPU of all of Spark's processes  {usage.cpu_s:6.1f} s")
-    print(f"  largest JVM {usage.jvm_bytes / 1e6:,.0f} MB, Spark's Python workers {usage.python_bytes / 1e6:,.0f} MB")
+    jvm_bytes, python_bytes = meter.usage["jvm"].peak_process_bytes, meter.usage["python"].peak_memory_bytes
+    print(f"  CPU of all of Spark's processes  {meter.cpu_s:6.1f} s")
+    print(f"  largest JVM {jvm_bytes / 1e6:,.0f} MB, Spark's Python workers {python_bytes / 1e6:,.0f} MB")
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from mirror_ray.config.settings import MirrorSettings, SparkSettings
-from mirror_ray.lab.benchmarks.harness import SparkUsage, cluster_pair, elapsed, parse_arguments, running_ray
+from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, spark_meter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import client_config, create_topic
 from mirror_ray.records.batch import Codec
+from mirror_ray.runtime import some_ray
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
@@ -98,16 +99,16 @@ async def timed(
     title: str, settings: MirrorSettings, topic: str, records: int, make_first_pass: MakeFirstPass | None = None
 ) -> None:
     """Verify once; print what it took."""
-    usage = SparkUsage()
+    meter = spark_meter()
     with ExitStack() as stack:
         measured = stack.enter_context(elapsed())
         if make_first_pass is not None:
             # Sampling takes processor time of this very process, so it is done only where Spark runs.
-            stack.enter_context(usage)
+            stack.enter_context(meter)
         report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_first_pass=make_first_pass)
     if not report.equal or report.plain()["records"] != records:
         raise SystemExit(f"not what it should be: {report.plain()}")
-    spark = f", Spark's processes {usage.cpu_s:.1f} s" if make_first_pass else ""
+    spark = f", Spark's processes {meter.cpu_s:.1f} s" if make_first_pass else ""
     rate = f"{measured.seconds:6.1f} s  {records / measured.seconds:9,.0f} records/s"
     print(f"  {title:<38}{rate}  CPU {measured.cpu_s:.2f} s{spark}", flush=True)
 
@@ -135,7 +136,7 @@ async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -
     """The same by Spark, for one of the topics."""
     with ExitStack() as stack:
         with elapsed() as start:
-            stack.enter_context(running_ray("benchmark-verify"))
+            stack.enter_context(some_ray("benchmark-verify", None))
             spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
         print(f"  Ray and Spark start in  {start.seconds:6.1f} s", flush=True)
         clusters = settings.clusters["A"], settings.clusters["B"]

@@ -24,8 +24,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.lab.background import wait_until
-from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, process_cpu_s, running_system
-from mirror_ray.lab.devcluster.clusters import mm2_properties
+from mirror_ray.lab.bench.meter import process_cpu_s
+from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, running_system, wait_until_copying
+from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.kafka_client import create_topics
 from mirror_ray.mirror import Mirror
 
@@ -35,12 +36,8 @@ TIMES = 5
 
 def measure(system: Mirror, partitions: int, seconds: float) -> None:
     with elapsed() as start:
-        wait_until(
-            lambda: system.status().gateway is not None and sum(flow.copying for flow in system.flows) >= partitions,
-            1200,
-            "every partition is copied",
-            every_s=1.0,
-        )
+        wait_until(lambda: system.status().gateway is not None, 1200, "the gateway is up", every_s=1.0)
+        wait_until_copying(system, partitions)
     print(f"{partitions} partitions copying after {start.seconds:.0f} s")
     time.sleep(5)
     url = system.status().gateway or ""
@@ -104,9 +101,8 @@ def main() -> None:
     partitions = options.topics * options.partitions
     with cluster_pair() as pair, tempfile.TemporaryDirectory() as directory:
         create_topics(pair[0], [NewTopic(f"topic-{number}", options.partitions, 1) for number in range(options.topics)])
-        config = Path(directory) / "mm2.properties"
-        text = mm2_properties(pair).replace("B->A.enabled = true", "B->A.enabled = false")
-        config.write_text(text + f"gateway.metrics.partitions = {partitions}\n")
+        more = f"B->A.enabled = false\ngateway.metrics.partitions = {partitions}\n"
+        config = write_mm2_properties(Path(directory), pair, more)
         with running_system(load_settings(config).settings, "bench-page") as system:
             measure(system, partitions, options.seconds)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
@@ -37,30 +38,17 @@ class ArrivalWatch:
     def __init__(self, clusters: Mapping[str, DevCluster]) -> None:
         now_s = time.monotonic()
         self._arrivals = {
-            (topic.remote_name, number): _PartitionArrivals(now_s)
-            for topic in TOPICS
-            for number in range(topic.partitions)
+            partition: _PartitionArrivals(now_s) for topic in TOPICS for partition in topic.remote_partitions
         }
         #: Partitions that have new records all the time, not only when a transaction ends.
         self._steady = {
-            (topic.remote_name, number)
-            for topic in TOPICS
-            for number in range(topic.partitions)
-            if not topic.transactions
+            partition for topic in TOPICS if not topic.transactions for partition in topic.remote_partitions
         }
-        self._tails = [
-            TopicTail(
-                client_config(cluster),
-                [
-                    TopicPartition(topic.remote_name, number, OFFSET_BEGINNING)
-                    for topic in TOPICS
-                    if TARGETS[topic.cluster] == alias
-                    for number in range(topic.partitions)
-                ],
-                self._note,
-            )
-            for alias, cluster in clusters.items()
-        ]
+        self._tails = []
+        for alias, cluster in clusters.items():
+            copied = [topic.remote_partitions for topic in TOPICS if TARGETS[topic.cluster] == alias]
+            partitions = [TopicPartition(*partition, OFFSET_BEGINNING) for partition in chain.from_iterable(copied)]
+            self._tails.append(TopicTail(client_config(cluster), partitions, self._note))
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

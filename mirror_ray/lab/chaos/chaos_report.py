@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from mirror_ray.lab.chaos.schedule import Fault
 from mirror_ray.lab.report_parts import document, markdown_table, problem_list
@@ -150,44 +150,20 @@ def chaos_report(outcome: ChaosOutcome) -> str:
 
 
 def _topic_table(topics: Sequence[TopicOutcome]) -> str:
-    return markdown_table(
-        (
-            *("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
-            *("records on source", "on target", "copy"),
-        ),
-        (
-            (
-                topic.flow,
-                topic.topic,
-                topic.kind,
-                str(topic.partitions),
-                f"{topic.written:,}",
-                f"{topic.aborted:,}",
-                f"{topic.doubtful:,}",
-                f"{topic.twice_on_source:,}",
-                f"{topic.ended_otherwise:,}",
-                f"{topic.source_records:,}",
-                f"{topic.target_records:,}",
-                "**wrong**" if topic.differences else "as it should be",
-            )
-            for topic in topics
-        ),
+    heads = (
+        *("flow", "topic", "kind", "partitions", "committed", "aborted", "unknown", "twice", "ended otherwise"),
+        *("records on source", "on target", "copy"),
     )
+    # The columns are the fields, in their order, but for the last two.
+    rows = ((*astuple(topic)[:-2], "**wrong**" if topic.differences else "as it should be") for topic in topics)
+    return markdown_table(heads, rows)
 
 
 def _fault_table(faults: Sequence[InjectedFault]) -> str:
-    return markdown_table(
-        ("number", "at s", "what", "whom", "for s", "stood s", "well after s"),
-        (
-            (
-                f"{'+ ' if done.fault.overlaps else ''}{done.fault.number}",
-                f"{done.at_s:.0f}",
-                done.fault.action,
-                done.fault.victim,
-                f"{done.fault.hold_s:.1f}" if done.fault.hold_s else "",
-                f"{done.standstill_s:.1f}",
-                f"{done.recovery_s:.1f}",
-            )
-            for done in faults
-        ),
-    )
+    rows = []
+    for done in faults:
+        fault = done.fault
+        number, held = f"{'+ ' if fault.overlaps else ''}{fault.number}", fault.hold_s or ""
+        what = (number, f"{done.at_s:.0f}", fault.action, fault.victim, held)
+        rows.append((*what, done.standstill_s, done.recovery_s))
+    return markdown_table(("number", "at s", "what", "whom", "for s", "stood s", "well after s"), rows)

@@ -24,6 +24,7 @@ from mirror_ray.lab.chaos.schedule import Fault
 from mirror_ray.lab.chaos.topology import TOPICS
 from mirror_ray.lab.chaos.writers import ChaosLoad
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.kafka_client import high_watermarks
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
@@ -39,13 +40,9 @@ _CAUGHT_UP_WITHIN_S = 300.0
 
 
 def run_chaos(settings: ChaosSettings, directory: Path, start_system: StartSystem, say: Say) -> ChaosOutcome:
-    """Carry out a run.
+    """Carry out a run; ``say`` gets each progress line for the user.
 
-    Args:
-        settings: What is to happen.
-        directory: Where the clusters' data and logs and the system's events go; it is not cleaned up.
-        start_system: Starts the system under test.
-        say: Gets each progress line for the user.
+    The clusters' data and logs and the system's events go into the directory, which is not cleaned up.
 
     Raises:
         MirrorError: Something that the run itself needs did not start or did not work.
@@ -58,8 +55,7 @@ def run_chaos(settings: ChaosSettings, directory: Path, start_system: StartSyste
         load = ChaosLoad(clusters, settings.seed)
         stack.callback(load.ask_to_stop)
         load.start()
-        config = directory / "mm2.properties"
-        config.write_text(topology.flow_properties(list(clusters.values())))
+        config = write_mm2_properties(directory, list(clusters.values()), topology.FLOW_PROPERTIES)
         say("starting Ray and the flows A->B and B->A")
         with start_system(load_settings(config).settings, len(schedule.REPLICATORS)) as system:
             chaos = _Chaos(clusters, load, SystemHealth(system, directory / "events.log"), say)

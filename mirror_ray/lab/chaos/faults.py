@@ -24,17 +24,15 @@ class Victims:
         }
         self._actors: dict[Victim, psutil.Process] = {}
         #: By the number of a fault in progress: an actor may be replaced meanwhile, and the first one is to be resumed.
-        self._frozen: dict[int, psutil.Process] = {}
+        self._begun: dict[int, Broker | psutil.Process] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._frozen.values():
+        for victim in (*self._begun.values(), *self._brokers.values()):
             with suppress(psutil.NoSuchProcess):
-                process.resume()
-        for broker in self._brokers.values():
-            broker.resume()
+                victim.resume()
 
     def refresh(self, status: SystemStatus) -> list[str]:
         """Note which actors' processes run now; returns what is wrong: one is missing or has just ended."""
@@ -48,29 +46,18 @@ class Victims:
 
     def begin(self, fault: Fault) -> bool:
         """Kill or freeze the victim; returns whether it still ran."""
-        broker = self._brokers.get(fault.victim)
-        if broker is not None:
-            (broker.kill if fault.action == "kill" else broker.suspend)()
-            return True
-        process = self._actors[fault.victim]
+        victim = self._begun[fault.number] = self._brokers.get(fault.victim) or self._actors[fault.victim]
         try:
-            if fault.action == "kill":
-                process.kill()
-            else:
-                process.suspend()
-                self._frozen[fault.number] = process
+            (victim.kill if fault.action == "kill" else victim.suspend)()
         except psutil.NoSuchProcess:
             return False
         return True
 
     def end(self, fault: Fault) -> None:
         """Resume the frozen process, unless it has ended meanwhile, or start the killed broker."""
-        broker = self._brokers.get(fault.victim)
-        if broker is not None:
-            (broker.launch if fault.action == "kill" else broker.resume)()
-            return
+        victim = self._begun.pop(fault.number)
         with suppress(psutil.NoSuchProcess):
-            self._frozen.pop(fault.number).resume()
+            (victim.launch if isinstance(victim, Broker) and fault.action == "kill" else victim.resume)()
 
     def wait_for_brokers(self) -> None:
         """Wait until all brokers serve.

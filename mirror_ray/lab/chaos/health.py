@@ -11,6 +11,7 @@ from mirror_ray.lab.chaos import schedule
 from mirror_ray.lab.chaos.arrivals import ArrivalWatch
 from mirror_ray.lab.chaos.topology import TOPICS
 from mirror_ray.mirror import Mirror
+from mirror_ray.observe.status import PartitionStatus
 
 
 class SystemHealth:
@@ -23,13 +24,9 @@ class SystemHealth:
 
     def not_copying(self) -> list[str]:
         """Partitions of the run that are not copied."""
-        found = {(status.flow, status.topic, status.partition): status for status in self.system.partitions()}
+        found = self._statuses()
         wanted = [(topic.flow, topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
-        missing = [
-            f"{flow} {topic}-{number}: not known"
-            for flow, topic, number in wanted
-            if (flow, topic, number) not in found
-        ]
+        missing = ["{} {}-{}: not known".format(*key) for key in wanted if key not in found]
         return missing + [str(found[key]) for key in wanted if key in found and found[key].state != "copying"]
 
     def unhealthy(self, watch: ArrivalWatch, since_s: float) -> list[str]:
@@ -48,7 +45,7 @@ class SystemHealth:
 
     def behind(self, ends: Mapping[tuple[str, str, int], int]) -> list[str]:
         """Partitions that are not copied up to these source offsets."""
-        found = {(status.flow, status.topic, status.partition): status for status in self.system.partitions()}
+        found = self._statuses()
         return [
             f"{found.get(key, key)}, to be copied to {end}"
             for key, end in ends.items()
@@ -68,3 +65,6 @@ class SystemHealth:
                 if (event.time_ms, event.text) not in self._noted:
                     self._noted.add((event.time_ms, event.text))
                     file.write(f"{event.level:7}  {event}\n")
+
+    def _statuses(self) -> dict[tuple[str, str, int], PartitionStatus]:
+        return {(status.flow, status.topic, status.partition): status for status in self.system.partitions()}

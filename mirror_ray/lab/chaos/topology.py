@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import TopicSettings
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
-from mirror_ray.lab.devcluster.clusters import mm2_properties, running_clusters
+from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.kafka_client import create_topics
 
 Kind = Literal["plain", "transactional", "compacted"]
@@ -66,6 +66,11 @@ class Topic:
         """Whether the copy is compacted, too."""
         return self.kind == "compacted" and self.remote_configs is None
 
+    @property
+    def remote_partitions(self) -> list[tuple[str, int]]:
+        """The remote topic with each of its partitions."""
+        return [(self.remote_name, number) for number in range(self.partitions)]
+
     def new_topic(self) -> NewTopic:
         """The topic as it is to be created."""
         return NewTopic(self.name, self.partitions, 1, config=dict(self.configs))
@@ -87,6 +92,11 @@ TOPICS: Final = (
     Topic(cluster="B", name="clicks", kind="plain", partitions=4, records_per_s=200),
     Topic(cluster="B", name="transfers", kind="transactional", partitions=2, writers=2, transactions=True),
 )
+
+
+#: Of the flows' ``mm2.properties``: remote topics keep a ``min.compaction.lag.ms`` of their own.
+_EXCLUDED: Final = (*TopicSettings().config_properties_exclude, "min.compaction.lag.ms")
+FLOW_PROPERTIES: Final = f"config.properties.exclude = {', '.join(_EXCLUDED)}\n"
 
 
 @contextmanager
@@ -118,9 +128,3 @@ def create_all_topics(clusters: Mapping[str, DevCluster]) -> None:
             if topic.remote_configs is not None and TARGETS[topic.cluster] == alias
         ]
         create_topics(cluster, new)
-
-
-def flow_properties(clusters: Sequence[DevCluster]) -> str:
-    """An ``mm2.properties`` with flows both ways, whose remote topics keep a ``min.compaction.lag.ms`` of their own."""
-    excluded = ", ".join((*TopicSettings().config_properties_exclude, "min.compaction.lag.ms"))
-    return mm2_properties(clusters) + f"config.properties.exclude = {excluded}\n"

@@ -32,16 +32,10 @@ _print_at_once = partial(print, flush=True)
 def run_clusters(
     directory: Path | None = None, brokers: int = 1, *, heap: str = "512m", say: Callable[[str], None] = _print_at_once
 ) -> None:
-    """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`.
+    """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`. To be called from the main thread.
 
-    Writes ``mm2.properties``, ready to use, into the directory, where the clusters' data stays too. To be called from
-    the main thread.
-
-    Args:
-        directory: None is ``clusters`` in the cache directory.
-        brokers: Brokers per cluster.
-        heap: Each broker's ``-Xmx``.
-        say: Gets each progress line for the user.
+    Writes ``mm2.properties``, ready to use, into the directory, where the clusters' data stays too: by default
+    ``clusters`` in the cache directory. ``say`` gets each progress line for the user.
 
     Raises:
         MirrorError: They run already, jars can't be had, or a broker does not come up.
@@ -63,9 +57,7 @@ def run_clusters(
         with writing(_state_path()):
             _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
         stack.enter_context(running_clusters(*clusters))
-        config = directory / "mm2.properties"
-        with writing(config):
-            config.write_text(mm2_properties(clusters))
+        config = write_mm2_properties(directory, clusters)
         for cluster in clusters:
             say(f"{cluster.name}  {cluster.bootstrap}  logs in {cluster.dir}")
         say(f"flows A->B and B->A: {config}")
@@ -135,6 +127,14 @@ def mm2_properties(clusters: Sequence[DevCluster]) -> str:
             lines += [f"{cluster.name}.{key} = {value}" for key, value in properties.items()]
     lines += [f"{source}->{target}.enabled = true" for source in aliases for target in aliases if source != target]
     return "\n".join([*lines, ""])
+
+
+def write_mm2_properties(directory: Path, clusters: Sequence[DevCluster], more: str = "") -> Path:
+    """Write ``mm2_properties``, and ``more`` lines, to a file in the directory."""
+    config = directory / "mm2.properties"
+    with writing(config):
+        config.write_text(mm2_properties(clusters) + more)
+    return config
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import random
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +27,7 @@ from mirror_ray.lab.chaos.consumers import GroupMember
 from mirror_ray.lab.chaos.topology import Topic
 from mirror_ray.lab.chaos.writers import AcknowledgedRecords, LoadWriter, TransactionalWriter
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.lab.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.failover_drill.drill_report import (
     DrillOutcome,
     DrillSettings,
@@ -89,8 +89,7 @@ def drill_failover(settings: DrillSettings, directory: Path, start_system: Start
         clusters = stack.enter_context(topology.chaos_clusters(directory, FORGET_EVERY_S))
         for alias, topics in (("A", _TOPICS), ("B", _TOPICS_AFTER)):
             create_topics(clusters[alias], [topic.new_topic() for topic in topics])
-        config = directory / "mm2.properties"
-        config.write_text(mm2_properties(list(clusters.values())) + "B->A.enabled = false\n")
+        config = write_mm2_properties(directory, list(clusters.values()), "B->A.enabled = false\n")
         drill = _Drill(settings, clusters, load_settings(config).settings, say)
         stack.callback(drill.ask_to_stop)
         say("starting Ray and the flow A->B")
@@ -188,10 +187,19 @@ class _Drill:
         asyncio.run(carry_out(self.flows, order, system.client, UNRECORDED, note))
 
     def _finish_on_b(self) -> dict[str, GroupMember]:
-        """Have every group read the rest of the copies."""
         self._say("the groups continue on B")
+        return self._read_copies()
+
+    def _read_copies(self) -> dict[str, GroupMember]:
+        """Have every group read the rest of the copies."""
         members = {name: GroupMember(self._clusters["B"], name, _copies(), to_the_end=True) for name in self._names}
-        _process_all(members.values())
+
+        def process(member: GroupMember) -> None:
+            member.start()
+            member.join()
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(process, members.values()))
         return members
 
     def _continue_on_b(self) -> dict[str, GroupMember]:
@@ -213,10 +221,8 @@ class _Drill:
         for member in members.values():
             member.stop()
         # What was left of the copies when they were stopped.
-        rest = {name: GroupMember(self._clusters["B"], name, _copies(), to_the_end=True) for name in self._names}
-        _process_all(rest.values())
-        for name, member in members.items():
-            member.processed += rest[name].processed
+        for name, rest in self._read_copies().items():
+            members[name].processed += rest.processed
         self._say("starting A again, to know what it held")
         self._clusters["A"].start()
         for writer in self._writers:
@@ -290,17 +296,6 @@ def _process_for(member: GroupMember, seconds: float) -> None:
     _wait_until(lambda: member.first_s is not None, f"{member.name} processes")
     time.sleep(seconds)
     member.stop()
-
-
-def _process_all(members: Iterable[GroupMember]) -> None:
-    """Have each group read to the ends."""
-
-    def process(member: GroupMember) -> None:
-        member.start()
-        member.join()
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(process, members))
 
 
 def _synced_groups(system: Mirror) -> int:

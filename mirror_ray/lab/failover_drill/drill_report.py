@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import median
 from typing import Final, Literal
 
@@ -134,12 +134,8 @@ def judge_group(
 ) -> GroupOutcome:
     """What became of each record for one group.
 
-    Args:
-        group: Its name.
-        processed: On the source, and on the target from the copies, in order.
-        held: The records of the source that count.
-        copied: The records of the target.
-        first_s: Seconds to its first record on the target; None: there was none.
+    ``processed``: on the source, and on the target from the copies, in order. ``held`` are the records of the source
+    that count, ``copied`` those of the target.
     """
     counts = Counter(processed[0]) + Counter(processed[1])
     missing = set(held) - counts.keys()
@@ -206,7 +202,8 @@ def drill_report(outcome: DrillOutcome) -> str:
             _ABOUT_GROUPS,
             markdown_table(
                 ("group", "on A", "on B", "again", "lost, not copied", "lost, copied", "first on B s"),
-                map(_group_row, groups),
+                # The columns are the fields, in their order.
+                map(astuple, groups),
             ),
         ]
     )
@@ -220,17 +217,10 @@ def kills_report(outcome: KillsOutcome) -> str:
         f"- {outcome.records:,} records, each of which every group has processed once, on one side or the other",
         f"- {outcome.duration_s:.0f} s in all",
     ]
-    rows = (
-        (
-            kill.kind,
-            kill.victim,
-            kill.step,
-            "yes" if kill.in_step else "just after",
-            str(kill.tries),
-            f"{kill.seconds:.1f}",
-        )
+    rows = [
+        (kill.kind, kill.victim, kill.step, "yes" if kill.in_step else "just after", kill.tries, float(kill.seconds))
         for kill in kills
-    )
+    ]
     return document(
         [
             f"# Failover and failback killed in every step, {settings.groups} groups, seed {settings.seed}",
@@ -244,15 +234,3 @@ def kills_report(outcome: KillsOutcome) -> str:
 
 def _verdict(wrong: Sequence[str], command: str) -> str:
     return f"**{holds(wrong)}.** `{command}` repeats it."
-
-
-def _group_row(group: GroupOutcome) -> tuple[str, ...]:
-    return (
-        group.group,
-        f"{group.on_source:,}",
-        f"{group.on_target:,}",
-        f"{group.again:,}",
-        f"{group.lost_uncopied:,}",
-        f"{group.lost_copied:,}",
-        "-" if group.first_s is None else f"{group.first_s:.1f}",
-    )

@@ -25,7 +25,7 @@ from mirror_ray.lab.chaos import topology
 from mirror_ray.lab.chaos.chaos_report import FORGET_EVERY_S
 from mirror_ray.lab.chaos.chaos_run import Say, StartSystem
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.lab.devcluster.clusters import mm2_properties
+from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.failover_drill.command import FailoverCommand
 from mirror_ray.lab.failover_drill.drill_report import Kill, KillSettings, KillsOutcome, KillVictim, group_differences
 from mirror_ray.lab.kafka_client import client_config, create_topic
@@ -60,8 +60,7 @@ def drill_kills(
     say(f"starting clusters A and B in {directory}")
     with topology.chaos_clusters(directory, FORGET_EVERY_S) as clusters:
         create_topic(clusters["A"], _TOPIC, _PARTITIONS)
-        config = directory / "mm2.properties"
-        config.write_text(mm2_properties(list(clusters.values())) + "B->A.enabled = false\n")
+        config = write_mm2_properties(directory, list(clusters.values()), "B->A.enabled = false\n")
         say("starting Ray and the flow A->B")
         with start_system(load_settings(config).settings, 1) as system:
             rounds = _Rounds(settings, clusters, system, name, say)
