@@ -21,6 +21,9 @@ from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 
+#: Runs a command line, as the fixture ``run`` does.
+Run = Callable[..., Any]
+
 CONFIG = """
 clusters = A, B
 A.bootstrap.servers = a:9092

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mirror_ray.cli.config import parse_changes
 from mirror_ray.config.difference import changed
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.runtime_changes import with_changes
-from tests.unit.cli.fakes import CONFIG, FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import CONFIG, FakeCoordinator, Run
 
 
 def test_validate_names_every_mistake(tmp_path: Path, run: Run) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.unit.cli.fakes import FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import FakeCoordinator, Run
 
 
 @pytest.mark.parametrize(

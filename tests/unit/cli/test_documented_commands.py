@@ -26,7 +26,7 @@ _ENDS = re.compile(r"\s+(?:#.*|\.\.\..*|…|\[.*|\|.*|>.*|   .*)$")
 def _commands(page: Path) -> list[str]:
     text = page.read_text()
     lines = [line for block in _BLOCK.findall(text) for line in block.splitlines()]
-    found = [_COMMAND.search(each.strip()) for each in [*lines, *_INLINE.findall(_BLOCK.sub("", text))]]
+    found = [_COMMAND.search(line.strip()) for line in [*lines, *_INLINE.findall(_BLOCK.sub("", text))]]
     return [match[1] for match in found if match is not None]
 
 

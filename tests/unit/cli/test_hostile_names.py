@@ -7,7 +7,6 @@ import io
 import json
 import logging
 import unicodedata
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,7 @@ from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.output import TerminalConsole, emit, out, say, table
 from mirror_ray.cli.printable import PrintableFormatter, is_unsafe, one_line, printable
-from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, status_of, stopped
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, Run, status_of, stopped
 
 #: A colour, the window's title, a bell, the direction of writing, a second line, a surrogate alone, C1's own escape.
 HOSTILE = "esc\x1b[31mRED\x1b]0;pwned\x07\u202etxt\r\nnext\ud800\x9b2J\u2028[bold]b[/bold][/] :smile:"
@@ -62,7 +59,7 @@ def hostile(coordinator: FakeCoordinator) -> FakeCoordinator:
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
 def test_no_command_sends_them(hostile: FakeCoordinator, run: Run, command: str, form: str) -> None:
     """Tables show escapes, JSON and YAML read back as they were. A surrogate broke `events` for good, once."""
-    result = run(*(each.format(name=HOSTILE) for each in command.split()), "-o", form)
+    result = run(*(word.format(name=HOSTILE) for word in command.split()), "-o", form)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     said = result.stdout + result.stderr
     assert not is_unsafe(said.replace("\r\n", "\n"))
@@ -77,7 +74,7 @@ def _texts(data: Any) -> list[str]:
     if isinstance(data, dict):
         data = list(data.values())
     if isinstance(data, list):
-        return [text for each in data for text in _texts(each)]
+        return [text for item in data for text in _texts(item)]
     return [data] if isinstance(data, str) else []
 
 

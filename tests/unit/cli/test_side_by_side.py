@@ -65,6 +65,6 @@ def test_for_programs() -> None:
     plain = plain_comparison(_compared(), _compared().topics)
     assert plain["differs"] is True
     (topic,) = plain["topics"]
-    assert [each["verdict"] for each in topic["acls"]] == ["missing", "pattern"]
+    assert [acl["verdict"] for acl in topic["acls"]] == ["missing", "pattern"]
     assert (topic["named_by"], topic["beside"], topic["copied_into"]) == ("map", ["bills"], None)
     assert plain["other_acls"][0]["expected"]["name"] == "app"

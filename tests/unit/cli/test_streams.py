@@ -7,7 +7,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ from mirror_ray.cli.app import app
 from mirror_ray.cli.streams import OutputStream
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
-from tests.unit.cli.fakes import CONFIG, FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import CONFIG, FakeCoordinator, Run
 
 _C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 

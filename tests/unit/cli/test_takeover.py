@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Never
+from typing import Never
 
 import pytest
 
@@ -19,9 +18,7 @@ from mirror_ray.takeover.decisions import TakeoverDecision
 from mirror_ray.takeover.handback import HandbackResult, PartitionHandback
 from mirror_ray.takeover.mm2_activity import Mm2Topics, which_mm2
 from mirror_ray.takeover.takeover import TakeoverResult
-from tests.unit.cli.fakes import FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import FakeCoordinator, Run
 
 DEDICATED = Mm2Topics(offsets_topic="mm2-offsets.A.internal", connector="MirrorSourceConnector", group="A-mm2")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,7 @@ from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
 from tests.support.factories import translated_offset
-from tests.unit.cli.fakes import FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import FakeCoordinator, Run
 
 
 @pytest.fixture

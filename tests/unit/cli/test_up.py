@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from mirror_ray.cli import control
 from mirror_ray.config.load import load_settings
 from mirror_ray.model.errors import ConfigError, NotRunningError
-from tests.unit.cli.fakes import CONFIG, PARTITION, FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import CONFIG, PARTITION, FakeCoordinator, Run
 
 
 def test_up_detached_leaves_it_running(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
@@ -81,18 +77,6 @@ def test_up_that_is_refused_is_not_asked_about(coordinator: FakeCoordinator, run
         result = run("up", config, "--detach", *options)
         assert (result.exit_code, coordinator.started) == (2, False)
         assert "cluster id X" in result.stderr
-
-
-def test_up_onto_somebody_elses_system_says_with_what_it_ends(
-    coordinator: FakeCoordinator, run: Run, config: Path
-) -> None:
-    """When the process that started it ends, the system ends, whoever else has joined."""
-    coordinator.before = load_settings(config).settings
-    coordinator.ends_with = "mirror-ray demo (process 17)"
-    result = run("up", config, "--until-caught-up")
-    assert "mirror was started by mirror-ray demo (process 17), and ends when that ends" in result.stderr
-    assert "goes on until mirror-ray demo (process 17) ends" in result.stderr
-    assert result.exit_code == 0
 
 
 def test_up_that_runs_out_of_time_ends_with_1(coordinator: FakeCoordinator, run: Run, config: Path) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.model.starter import Starter, ends_with
-from tests.unit.cli.fakes import CONFIG, FakeCoordinator
-
-Run = Callable[..., Any]
+from tests.unit.cli.fakes import CONFIG, FakeCoordinator, Run
 
 NUMBER = "  replicators: 2 -> 5\n"
 

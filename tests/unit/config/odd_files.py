@@ -72,77 +72,16 @@ _NATIVE: Final = (
     "  B->A: {enabled: false}",
 )
 #: Values that other programs have stumbled over.
+_WORDS: Final = (
+    "-1 0 -7 1e400 nan .inf 1_0 \u0663 0x10 1:30 yes ~ 2020-99-99 2020-01-01 (a+)+b a{1,99999999999} [z-a] * \\ /<> "
+    "<b> a a:0 a:99999 [::1:9092 ../x \udc80 \U0001f600 A->B -> a,b,,c = : !x *a | ' \" % @ \\u12 \\ud800 \\u0000 "
+    "os:system mirror_ray.transforms:Route com.x.Y nomod:X ${ ${no:a} ${env:SECRET} ${env:LINES} ${env:EMPTY} "
+    "${env:ODD} ${env:NO} ${env:SECRET}${env:SECRET} a${env:SECRET} ${file:/no:k} ${file:/dev/zero:k} ${dir:/tmp:..}"
+)
 _ODD: Final = (
-    *(
-        "",
-        " ",
-        "-1",
-        "0",
-        "-7",
-        "1e400",
-        "nan",
-        ".inf",
-        "1_0",
-        "\u0663",
-        "9" * 25,
-        "9" * 5000,
-        "0x10",
-        "1:30",
-        "yes",
-        "~",
-    ),
-    *("2020-99-99", "2020-01-01", "x" * 300, "(" * 200, "(a+)+b", "a{1,99999999999}", "[z-a]", "*", "\\", "/<>", "<b>"),
-    *(
-        "a",
-        "a:0",
-        "a:99999",
-        "[::1:9092",
-        "../x",
-        "\x00",
-        "\x1b[31m",
-        "\udc80",
-        "\U0001f600",
-        "A->B",
-        "->",
-        "a,b,,c",
-        "=",
-        ":",
-    ),
-    *(
-        "!!int foo",
-        "!x",
-        "&a [*a]",
-        "*a",
-        "[" * 200,
-        "{a: " * 200,
-        "{? [a] : b}",
-        "- ",
-        "|",
-        "'",
-        '"',
-        "%",
-        "@",
-        "<<: 1",
-    ),
-    *(
-        "${env:SECRET}",
-        "${env:LINES}",
-        "${env:EMPTY}",
-        "${env:ODD}",
-        "${env:NO}",
-        "${no:a}",
-        "${file:/no:k}",
-        "${dir:/tmp:..}",
-    ),
-    *(
-        "${dir:/tmp\x00:k}",
-        "${file:/dev/zero:k}",
-        "${",
-        "${" * 500 + ":" * 500,
-        "${env:SECRET}${env:SECRET}",
-        "a${env:SECRET}",
-    ),
-    *("\\u12", "\\ud800", "\\u0000", "os:system", "mirror_ray.transforms:Route", "com.x.Y", "nomod:X"),
+    *_WORDS.split(" "),
+    *("", " ", "\x00", "\x1b[31m", "${dir:/tmp\x00:k}", "!!int foo", "&a [*a]", "{? [a] : b}", "- ", "<<: 1"),
+    *("9" * 25, "9" * 5000, "x" * 300, "(" * 200, "[" * 200, "{a: " * 200, "${" * 500 + ":" * 500),
 )
 
 _odd_text: Final = st.one_of(
@@ -195,24 +134,9 @@ def _changed(draw: st.DrawFn, lines: tuple[str, ...], between: str) -> str:
 flows: Final = st.sampled_from(("A->B", None, "A->C", "", "A->B#x")) | st.none()
 _KEYS: Final = (
     *("topics.include", "topics.exclude", "topics.map.orders", "topics.rename", "topics.refresh_interval_s", "topics"),
-    *(
-        "replicators",
-        "alerts.lag_s",
-        "elastic.max_replicators",
-        "elastic",
-        "limits.windows",
-        "limits.topics",
-        "cost.currency",
-    ),
-    *(
-        "trouble",
-        "trouble.policy",
-        "policy.separator",
-        "policy.options.x",
-        "transforms.steps",
-        "enabled",
-        "groups.include",
-    ),
+    *("replicators", "alerts.lag_s", "elastic.max_replicators", "elastic", "limits.windows", "limits.topics"),
+    *("cost.currency", "trouble", "trouble.policy", "policy.separator", "policy.options.x", "transforms.steps"),
+    *("enabled", "groups.include"),
 )
 changes: Final = st.dictionaries(
     st.sampled_from(_KEYS) | _odd_text, st.none() | _odd_text | _odd_text.map(lambda text: f"[{text}"), max_size=3

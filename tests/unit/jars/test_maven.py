@@ -28,7 +28,7 @@ def _pom(bundle: str) -> bytes:
 
 
 def _kept() -> list[Path]:
-    return [each for each in cache_dir().iterdir() if each.is_dir()]
+    return [path for path in cache_dir().iterdir() if path.is_dir()]
 
 
 def _maven(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_jars_that_are_other_ones_are_not_used(tmp_path: Path, monkeypatch: pyte
 def test_jars_of_somebody_elses_pom_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tests' earlier versions of Kafka there are no lists."""
     _maven(f"""{_WRITES} echo old > "$to/old-1.jar" """, tmp_path, monkeypatch)
-    assert [each.name for each in ensure_jars("kafka-0.1", pom=b"<old/>").iterdir()] == ["old-1.jar"]
+    assert [jar.name for jar in ensure_jars("kafka-0.1", pom=b"<old/>").iterdir()] == ["old-1.jar"]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_what_differs_is_said(found: dict[str, str], said: list[str]) -> None:
 def test_every_pom_has_its_list(bundle: str) -> None:
     """A digest for each jar; what a pom names itself is among them."""
     listed = maven.listed_jars(bundle) or []
-    assert all(re.fullmatch(r"[0-9a-f]{64}", each.sha256) for each in listed)
+    assert all(re.fullmatch(r"[0-9a-f]{64}", jar.sha256) for jar in listed)
     # Of what an imported BOM names, there need be nothing.
     text = re.sub(r"(?s)<dependencyManagement>.*</dependencyManagement>", "", _pom(bundle).decode())
     own = re.findall(r"<artifactId>(\S+)</artifactId>\s*<version>", text)[1:]
     assert own
-    assert [name for name in own if not any(each.file.startswith(f"{name}-") for each in listed)] == []
+    assert [name for name in own if not any(jar.file.startswith(f"{name}-") for jar in listed)] == []
 
 
 def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
