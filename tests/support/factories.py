@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from mirror_ray.groups.translated_offset import TranslatedOffset
@@ -13,11 +15,14 @@ from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
-from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch
+from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch, iter_batches
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetContents, TargetLog
+
+#: Where a batch's header has the producer's id, epoch and sequence.
+_PRODUCER_AT = 43
 
 
 def audit_logs(component: str = "test", system: str = "mirror") -> AuditLogs:
@@ -73,6 +78,23 @@ def establish(copy: PartitionReplication, log: TargetLog, contents: TargetConten
     copy.established(log, contents)
     copy.placed()
     copy.take_instructions()
+
+
+def fetched(copy: PartitionReplication, *batches: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
+    """The source's answer holds these batches, and they are processed."""
+    copy.process(copy.received(memoryview(bytearray(b"".join(batches)))), aborted)
+
+
+def parsed(data: bytes | bytearray) -> RecordBatch:
+    """A batch, in a buffer of its own."""
+    return iter_batches(memoryview(bytearray(data)))[0]
+
+
+def produced(data: bytes, producer_id: int, sequence: int) -> RecordBatch:
+    """A batch as a producer of this id sends it; its checksum does not count."""
+    sent = bytearray(data)
+    struct.pack_into(">qhi", sent, _PRODUCER_AT, producer_id, 0, sequence)
+    return parsed(sent)
 
 
 def outgoing_batch(first: int, records: int, *, size_bytes: int = 100, codec: int = 0, **batch: int) -> OutgoingBatch:

@@ -37,12 +37,10 @@ class LocalReplicator(ReplicatorService):
     """A replicator in this process; killing it leaves nothing behind but its connections' ends."""
 
     async def kill(self) -> None:
-        """See ``ReplicatorPort``."""
         if self._engine is not None:
             await self._engine.stop(0.0)
 
     async def seen_dead(self) -> bool:
-        """See ``ReplicatorPort``."""
         return True
 
 
@@ -50,12 +48,10 @@ class LocalSpawner:
     """Makes replicators in this process."""
 
     async def spawn(self, number: int, settings: MirrorSettings, fingerprint: str) -> ReplicatorPort:
-        """See ``SpawnPort``."""
         name = replicator_name("local", number)
         return LocalReplicator(settings, fingerprint, name, engine=ReplicationEngine, node="here", node_id="here")
 
     async def living(self) -> Mapping[int, ReplicatorPort]:
-        """See ``SpawnPort``."""
         return {}
 
 
@@ -63,22 +59,18 @@ class Silence:
     """Neither heartbeats, nor a page, nor a memory of settings."""
 
     async def address(self) -> str:
-        """See ``GatewayPort``."""
         return ""
 
     def notices(self) -> Sequence[Notice]:
-        """See ``GatewayPort``."""
         return ()
 
     async def ages_s(self) -> Mapping[str, float | None]:
-        """See ``HeartbeatPort``."""
         return {}
 
     async def stop(self) -> None:
         """See ``HeartbeatPort``."""
 
     async def load(self) -> bytes | None:
-        """See ``MemoryPort``."""
         return None
 
     async def save(self, blob: bytes | None) -> None:
@@ -93,7 +85,6 @@ class LocalCheckpoint(GroupSyncService):
         self._wanted = settings
 
     async def report(self) -> CheckpointReport:
-        """See ``CheckpointPort``."""
         await self.configure(self._wanted)
         return await super().report()
 
@@ -102,19 +93,15 @@ class NoCheckpoint(Silence):
     """Carries no group over."""
 
     async def report(self) -> CheckpointReport:
-        """See ``CheckpointPort``."""
         return CheckpointReport(events=(), flows={})
 
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
-        """See ``CheckpointPort``."""
         return ()
 
     async def settle(self, deadline_s: float) -> bool:
-        """See ``CheckpointPort``."""
         return deadline_s > 0
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
-        """See ``CheckpointPort``."""
         raise NotImplementedError(flow, topic, partition, offset, back)
 
 

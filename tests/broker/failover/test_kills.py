@@ -65,15 +65,12 @@ class KilledRunning:
         self._coordinator, self._killer = system.coordinator, killer
 
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
-        """See ``Running``."""
         return await self._coordinator.partitions(flow)
 
     async def pause(self, flow: str) -> None:
-        """See ``Running``."""
         await self._killer.around("pause", lambda: self._coordinator.pause(flow))
 
     async def resume(self, flow: str) -> None:
-        """See ``Running``."""
         await self._killer.around("resume", lambda: self._coordinator.resume(flow))
 
 

@@ -27,7 +27,6 @@ class WrittenOnce:
         self._coordinator, self._write, self._paused = system.coordinator, write, False
 
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
-        """See ``Running``."""
         found = await self._coordinator.partitions(flow)
         if self._write is not None and self._paused and not any(each.replicator for each in found):
             write, self._write = self._write, None
@@ -35,12 +34,10 @@ class WrittenOnce:
         return found
 
     async def pause(self, flow: str) -> None:
-        """See ``Running``."""
         await self._coordinator.pause(flow)
         self._paused = True
 
     async def resume(self, flow: str) -> None:
-        """See ``Running``."""
         await self._coordinator.resume(flow)
 
 

@@ -56,16 +56,13 @@ class FakeClusters:
         """No topic was renamed."""
 
     def remote_partitions(self, partition: TopicPartition) -> tuple[str, ...]:
-        """See ``FailoverClusters``."""
         return ("there",) if partition.topic == "orders" else ()
 
     async def groups(self, on: object) -> Mapping[str, ListedGroup]:
-        """See ``FailoverClusters``."""
         states = {name: listed(name, "Stable" if name in self.members else "Empty") for name in self.stand}
         return {**states, **{name: listed(name, "Stable") for name in self.members}, **self.others}
 
     async def committed(self, on: object, groups: Collection[str], *, stable: bool = False) -> dict[str, Any]:
-        """See ``FailoverClusters``."""
         self.asked["committed"] += 1
         return {
             name: {partition: CommittedOffset(offset) for partition, offset in self.stand.get(name, {}).items()}
@@ -73,7 +70,6 @@ class FakeClusters:
         }
 
     async def subscriptions(self, kinds: Mapping[str, str]) -> dict[str, Subscription]:
-        """See ``FailoverClusters``."""
         self.asked["subscriptions"] += 1
         return {name: said for name in kinds if (said := self.members.get(name)) is not None}
 

@@ -62,7 +62,6 @@ class FakeClusters:
     rules = replication_rules(ahead)
 
     def rules_of(self, remote: str) -> ReplicationRules:
-        """See ``FailoverClusters``."""
         return self.rules
 
     async def __aenter__(self) -> Self:
@@ -74,22 +73,18 @@ class FakeClusters:
         """See ``FailoverClusters``."""
 
     async def groups(self, on: object) -> Mapping[str, ListedGroup]:
-        """See ``FailoverClusters``."""
         return self.there
 
     async def committed(self, on: object, groups: Collection[str]) -> dict[str, Any]:
-        """See ``FailoverClusters``."""
         return {group: dict(offsets) for group, offsets in self.stands.items() if group in groups}
 
     async def checkpoints(self) -> dict[str, Any]:
-        """See ``FailoverClusters``."""
         return {}
 
     async def append_checkpoints(self, checkpoints: object) -> None:
         """See ``FailoverClusters``."""
 
     async def commit(self, commits: Mapping[str, Mapping[TopicPartition, Any]]) -> dict[str, dict[TopicPartition, Any]]:
-        """See ``FailoverClusters``."""
         self.committed_now += commits
         return {
             group: {partition: self.errors.get((group, partition)) for partition in every}

@@ -28,23 +28,19 @@ class EmittingClusters(FakeClusters):
     emitted: list[GroupCheckpoint] = field(default_factory=list)
 
     async def committed(self, on: object, groups: object) -> dict[str, Any]:
-        """See ``FailoverClusters``."""
         return {"g": {REMOTE: CommittedOffset(self.at)}}
 
     async def checkpoints(self) -> dict[str, Any]:
-        """See ``FailoverClusters``."""
         checkpoint = CheckpointRecord(
             group="g", partition=REMOTE, upstream_offset=self.upstream, downstream_offset=self.at
         )
         return {"g": {REMOTE: GroupCheckpoint(checkpoint=checkpoint, written=(self.at,), sources={})}}
 
     async def append_checkpoints(self, checkpoints: object) -> None:
-        """See ``FailoverClusters``."""
         self.done.append("emit")
         self.emitted += cast("list[GroupCheckpoint]", checkpoints)
 
     async def commit(self, commits: Mapping[str, Mapping[TopicPartition, Any]]) -> dict[str, dict[TopicPartition, Any]]:
-        """See ``FailoverClusters``."""
         self.done.append("commit")
         return await super().commit(commits)
 

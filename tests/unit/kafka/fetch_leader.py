@@ -51,27 +51,23 @@ class Leader:
         return cast("ClusterConnections", self)
 
     async def connect(self, broker: int, purpose: str) -> Leader:
-        """See ``ClusterConnections``."""
         return self
 
     async def refresh(self, topics: Collection[str]) -> None:
         """See ``ClusterConnections``."""
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, object]:
-        """See ``ClusterConnections``."""
         self.ends_told += 1
         end = self.ends[min(self.ends_told, len(self.ends)) - 1]
         return {partition: OffsetAnswer(end, 0) for partition in wanted}
 
     def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        """See ``Connection``."""
         return _VERSION
 
     def expect_silence(self, seconds: float) -> None:
         """See ``Connection``."""
 
     async def send(self, api_key: int, version: int, flexible: bool, parts: Sequence[bytes]) -> memoryview:
-        """See ``Connection``."""
         request = read(module("fetch", _VERSION, EntityType.request).FetchRequest, b"".join(parts))
         ((partition,),) = (topic.partitions for topic in request.topics)
         said = self.says[min(len(self.asked), len(self.says) - 1)]

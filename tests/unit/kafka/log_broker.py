@@ -101,7 +101,6 @@ class LogBroker:
         return cast("ClusterConnections", self)
 
     async def refresh(self, topics: Collection[str]) -> Any:
-        """See ``ClusterConnections``."""
         self.refreshed += 1
         partition = PartitionMetadata(
             partition=0, leader=self.leader, leader_epoch=self.epoch, replicas=(1, 2), isr=(1, 2), error_code=0
@@ -120,11 +119,9 @@ class LogBroker:
         """See ``ClusterConnections``."""
 
     async def connect(self, broker: int, purpose: str) -> _Connection:
-        """See ``ClusterConnections``."""
         return _Connection(self, broker)
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], _: str) -> dict[TopicPartition, OffsetAnswer]:
-        """See ``ClusterConnections``."""
         assert set(wanted.values()) == {EARLIEST}
         return {partition: OffsetAnswer(0, 0) for partition in wanted}
 
@@ -142,7 +139,6 @@ class _Connection:
         return self.broker
 
     def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        """See ``Connection``."""
         return _FETCH if api_key == fetch.API_KEY else _LIST_OFFSETS
 
     def abort(self, reason: str) -> None:

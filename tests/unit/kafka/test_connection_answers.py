@@ -42,7 +42,6 @@ class Socket:
         self.options: dict[int, bytes] = {}
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
-        """See ``socket``."""
         self.options[option] = value
 
 

@@ -21,11 +21,9 @@ class Loop:
         self._due: tuple[float, Callable[[], None]] | None = None
 
     def time(self) -> float:
-        """See ``asyncio``."""
         return self.now_s
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Loop:
-        """See ``asyncio``."""
         self._due = self.now_s + delay_s, callback
         return self
 

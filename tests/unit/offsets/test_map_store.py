@@ -9,30 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import SegmentBlock
 from mirror_ray.offsets.map import ExactOffset, OffsetMapStore, SegmentGap
 from mirror_ray.replication.segment_log import SegmentLog
+from tests.support.factories import assignment
 
 SOURCE = TopicPartition("orders", 3)
 
 
 def _log(epoch: int, source_id: str = "s") -> SegmentLog:
-    return SegmentLog(
-        Assignment(
-            partition=FlowPartition(FlowName("A", "B"), "orders", 3),
-            source_topic_id=TopicId(source_id),
-            target=TopicPartition("A.orders", 3),
-            target_topic_id=TopicId("t"),
-            producer_id=1,
-            producer_epoch=0,
-            anchor=OffsetPair(0, 0),
-            epoch=epoch,
-            max_message_bytes=1 << 20,
-        )
-    )
+    return SegmentLog(assignment(*SOURCE, epoch=epoch, source_topic_id=source_id))
 
 
 OWNER = st.tuples(
@@ -209,7 +197,7 @@ def test_another_topic_of_that_name_has_a_page_of_its_own(side: str) -> None:
     offset_map = store.find(SOURCE)
     assert offset_map is not None
     assert (offset_map.source_topic_id, offset_map.target_topic_id) == (
-        (other, "t") if side == "source" else ("s", other)
+        (other, "r") if side == "source" else ("s", other)
     )
     assert next(iter(offset_map.segments)).source == 50
 

@@ -1,9 +1,14 @@
-"""``PartitionEvents`` that are written down."""
+"""``PartitionEvents`` that are written down, and a fetcher that reports them."""
 
 from __future__ import annotations
 
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.fetch import FetchParameters
+from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import WaitingDeadLetters
+from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.throttle import FetchThrottle
 
 
 class RecordedEvents:
@@ -53,3 +58,19 @@ class RecordedEvents:
 
     def target_throttled(self, wait_s: float) -> None:
         self.throttled.append(wait_s)
+
+
+def fetcher_of(cluster: ClusterConnections, events: RecordedEvents) -> Fetcher:
+    """A fetcher of broker 1 that asks for as much as fits into a megabyte, and has room for all of it."""
+    return Fetcher(
+        cluster,
+        1,
+        FetchParameters(
+            max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, max_partition_bytes=1 << 20, read_committed=True, rack=""
+        ),
+        BufferBudget(1 << 30),
+        purpose="test",
+        receive_buffer_bytes=-1,
+        throttle=FetchThrottle(),
+        events=events,
+    )

@@ -9,43 +9,23 @@ import pytest
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.fetch import FetchParameters
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.fetcher import FetchedBatches, Fetcher, chunks
+from mirror_ray.replication.fetcher import FetchedBatches, chunks
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import PartitionTransforms
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
-from mirror_ray.replication.throttle import FetchThrottle
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
-from tests.support.factories import establish, replication
+from tests.support.factories import assignment, establish, replication
 from tests.support.transforms import suffix, transforms
-from tests.unit.replication.recorded_events import RecordedEvents
+from tests.unit.replication.recorded_events import RecordedEvents, fetcher_of
 
-PARAMETERS = FetchParameters(
-    max_wait_ms=0, min_bytes=1, max_bytes=1, max_partition_bytes=1, read_committed=True, rack=""
-)
 #: Three pieces of two batches each.
 BATCHES = [batch(first, [(0, b"x" * 40_000)]) for first in range(6)]
 
 
 def _copy(topic: str, *, with_transforms: bool) -> PartitionReplication:
-    assignment = Assignment(
-        partition=FlowPartition(FlowName("A", "B"), topic, 0),
-        source_topic_id=TopicId("s"),
-        target=TopicPartition(f"A.{topic}", 0),
-        target_topic_id=TopicId("t"),
-        producer_id=1,
-        producer_epoch=0,
-        anchor=OffsetPair(0, 0),
-        epoch=1,
-        max_message_bytes=1 << 20,
-    )
-    copy = replication(assignment)
+    copy = replication(assignment(topic))
     chain = TransformChains(transforms(suffix()).steps).chain(topic)
     if with_transforms and chain is not None:
         copy.transforms = PartitionTransforms(chain, copy.source)
@@ -62,16 +42,7 @@ async def _process(copies: list[PartitionReplication], on_fetched: Callable[[Par
     events = RecordedEvents()
     vars(events)["fetched"] = on_fetched
     cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=("nowhere:1",)), "test")
-    fetcher = Fetcher(
-        cluster,
-        1,
-        PARAMETERS,
-        BufferBudget(1 << 30),
-        purpose="test",
-        receive_buffer_bytes=-1,
-        throttle=FetchThrottle(),
-        events=events,
-    )
+    fetcher = fetcher_of(cluster, events)
     try:
         await fetcher._process([_arrived(copy) for copy in copies])
     finally:

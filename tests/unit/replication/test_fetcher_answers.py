@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import cast
 
 import pytest
 
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.fetch import FetchedPartition, FetchParameters, FetchPosition, PartitionKey
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.kafka.fetch import FetchedPartition, FetchPosition, PartitionKey
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId
+from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.fetcher import FetchedBatches, Fetcher
-from mirror_ray.replication.partition import PartitionReplication
+from mirror_ray.replication.fetcher import FetchedBatches
 from mirror_ray.replication.partition_states import CopyState
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
-from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, replication
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
-from tests.unit.replication.recorded_events import RecordedEvents
+from tests.unit.replication.recorded_events import RecordedEvents, fetcher_of
 
-PARAMETERS = FetchParameters(
-    max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, max_partition_bytes=1 << 20, read_committed=True, rack=""
-)
 KEY = PartitionKey(ORDERS.topic.encode(), ORDERS.partition)
 ONE = batch(0, [(0, b"a")])
 LOST_SESSION, NOT_LEADER, OUT_OF_RANGE, FORBIDDEN = 70, 6, 1, 29
@@ -40,11 +31,9 @@ class Broker(Leader):
     round_trip_s = 0.0
 
     async def connect(self, broker: int, purpose: str, **_: int) -> Broker:
-        """See ``ClusterConnections``."""
         return self
 
     async def send(self, api_key: int, version: int, flexible: bool, parts: Sequence[bytes]) -> memoryview:
-        """See ``Connection``."""
         if len(self.asked) >= len(self.says):
             await asyncio.Event().wait()
         return await super().send(api_key, version, flexible, parts)
@@ -56,32 +45,10 @@ class Scene:
     def __init__(self, *says: Said) -> None:
         self.broker = Broker(says=says)
         self.events = RecordedEvents()
-        self.fetcher = Fetcher(
-            cast("ClusterConnections", self.broker),
-            1,
-            PARAMETERS,
-            BufferBudget(1 << 30),
-            purpose="test",
-            receive_buffer_bytes=-1,
-            throttle=FetchThrottle(),
-            events=self.events,
-        )
+        self.fetcher = fetcher_of(self.broker.as_cluster(), self.events)
         self.fetcher._interest.by_id = False
-        self.copy = PartitionReplication(
-            Assignment(
-                partition=FlowPartition(FlowName("A", "B"), ORDERS.topic, ORDERS.partition),
-                source_topic_id=TopicId("AAAAAAAAAAAAAAAAAAAAAQ"),
-                target=ORDERS,
-                target_topic_id=TopicId("t"),
-                producer_id=1,
-                producer_epoch=0,
-                anchor=OffsetPair(0, 0, source_epoch=3),
-                epoch=1,
-                max_message_bytes=1 << 20,
-            ),
-            BufferBudget(1 << 30),
-            1 << 30,
-        )
+        anchor, topic_id = OffsetPair(0, 0, source_epoch=3), TopicId("AAAAAAAAAAAAAAAAAAAAAQ")
+        self.copy = replication(assignment(ORDERS.topic, source_topic_id=topic_id, anchor=anchor))
         establish(self.copy, TargetLog(end=0))
 
     def asked(self) -> None:

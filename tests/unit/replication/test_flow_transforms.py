@@ -11,34 +11,21 @@ import pytest
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, TransformSettings
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.names import FlowName
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication import flow_transforms
 from mirror_ray.replication.flow_transforms import FlowTransforms
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import WaitingDeadLetters
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, fetched, replication
 from tests.support.transforms import suffix, transforms
 from tests.unit.replication.recorded_events import RecordedEvents
 
 FLOW = FlowName("A", "B")
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FLOW, "orders", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.orders", 0),
-    target_topic_id=TopicId("t"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ASSIGNMENT = assignment("orders")
 
 
 class Writer:
@@ -80,12 +67,9 @@ class Scene(RecordedEvents):
 
     def copy(self, *values: bytes) -> PartitionReplication:
         """A copy that has fetched these."""
-        copy = PartitionReplication(
-            ASSIGNMENT, BufferBudget(1 << 30), 1 << 30, transforms=self.transforms.of(ASSIGNMENT)
-        )
+        copy = replication(ASSIGNMENT, transforms=self.transforms.of(ASSIGNMENT))
         establish(copy, TargetLog(end=0))
-        data = batch(0, list(enumerate(values)))
-        copy.process(copy.received(memoryview(bytearray(data))), [])
+        fetched(copy, batch(0, list(enumerate(values))))
         return copy
 
 
@@ -144,8 +128,7 @@ async def test_dead_letters_are_tried_again_until_they_are_written(
     assert scene.reasons == ["records that a transform failed on can't be set aside: no leader"] * 2
     assert [record.value for record in writer.records] == [b"bad"]
     assert copy.state.fetches
-    data = batch(0, list(enumerate((b"a", b"bad", b"b"))))
-    copy.process(copy.received(memoryview(bytearray(data))), [])
+    fetched(copy, batch(0, list(enumerate((b"a", b"bad", b"b")))))
     scene.transforms.changed(copy)
     scene.transforms.changed(copy)
     assert [outgoing.runs for outgoing in copy.pipeline.ready] == [((0, 1), (2, 1))]

@@ -11,14 +11,11 @@ from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.lifecycle import Lifecycle
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.retry import RetryTimes
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
-from tests.support.factories import assignment, establish
-
-_ASSIGNMENT = assignment()
+from tests.support.factories import establish, fetched, replication
 
 
 class Idle:
@@ -60,7 +57,7 @@ class Scene:
             on_changed=lambda copy: None,
             on_event=lambda level, text: self.events.append(f"{level}: {text}"),
         )
-        self.copy = PartitionReplication(_ASSIGNMENT, BufferBudget(1 << 20), 1 << 16)
+        self.copy = replication()
         self.life.add(self.copy)
 
     @property
@@ -107,9 +104,8 @@ def _looked_at_again(scene: Scene) -> None:
 def test_looking_again_is_no_recovery(scene: Scene) -> None:
     """A stopped partition is reported as such, with its reason, until the target takes something."""
     _looked_at_again(scene)
-    values = memoryview(bytearray(batch(0, [(0, b"value")])))
     scene.copy.source_answered(1, 1)
-    scene.copy.process(scene.copy.received(values), ())
+    fetched(scene.copy, batch(0, [(0, b"value")]))
     sent = scene.copy.take()
     report = scene.copy.report()
     assert (report.state, report.reason) == ("stopped", "it is forbidden")
@@ -123,7 +119,7 @@ def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
     _looked_at_again(scene)
     assert scene.copy.report().state == "stopped"
     scene.copy.source_answered(0, 0)
-    scene.copy.process(scene.copy.received(memoryview(b"")), ())
+    fetched(scene.copy)
     report = scene.copy.report()
     assert (report.state, report.reason) == ("copying", None)
 
@@ -166,7 +162,7 @@ def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
     scene.copy.placed()
     report = scene.copy.report()
     assert (report.state, report.trouble is None) == ("stopped", False)
-    scene.copy.process(scene.copy.received(memoryview(bytearray(batch(0, [(0, b"value")])))), ())
+    fetched(scene.copy, batch(0, [(0, b"value")]))
     scene.copy.answered(scene.copy.take().target_offset)
     assert scene.copy.fault is None
 
@@ -174,8 +170,7 @@ def test_a_sequence_that_is_refused_for_good_is_a_fault(scene: Scene) -> None:
 def _sent(scene: Scene, number: int = 1) -> None:
     """So many batches are under way."""
     establish(scene.copy, TargetLog(end=0))
-    data = b"".join(batch(first, [(0, b"value")]) for first in range(number))
-    scene.copy.process(scene.copy.received(memoryview(bytearray(data))), ())
+    fetched(scene.copy, *(batch(first, [(0, b"value")]) for first in range(number)))
     for _ in range(number):
         scene.copy.take()
 

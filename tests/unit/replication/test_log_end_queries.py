@@ -24,9 +24,8 @@ from mirror_ray.replication.log_end_queries import (
     query_targets,
 )
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetLog
-from tests.support.factories import assignment
+from tests.support.factories import assignment, replication
 
 ASSIGNMENT = assignment(anchor=OffsetPair(5, 5))
 SETTLED = LogEnd(end_offset=5, high_watermark=5, leader_epoch=3, error_code=0)
@@ -40,12 +39,10 @@ class Leaders:
         self._starts, self._stable = starts, stable
 
     async def log_ends(self, partitions: set[TopicPartition]) -> dict[TopicPartition, LogEnd]:
-        """See ``ClusterConnections``."""
         end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
         return dict.fromkeys(partitions, end)
 
     async def list_offsets(self, wanted: dict[TopicPartition, int], level: str) -> dict[TopicPartition, OffsetAnswer]:
-        """See ``ClusterConnections``."""
         return {
             partition: OffsetAnswer(self._starts if time == EARLIEST else self._stable, 0)
             for partition, time in wanted.items()
@@ -59,7 +56,7 @@ async def look(monkeypatch: pytest.MonkeyPatch, leaders: Leaders, assignment: As
         return LastBatches()
 
     monkeypatch.setattr(log_end_queries, "read_last_batches", no_tails)
-    copy = PartitionReplication(assignment, BufferBudget(1 << 20), 1 << 16)
+    copy = replication(assignment)
     return (await query_targets(cast("ClusterConnections", leaders), [copy]))[copy]
 
 
@@ -173,7 +170,7 @@ async def test_a_remembered_sequence_wraps(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_the_sources_bounds() -> None:
     """Once all is committed: its begin, its end, and what of it is stable."""
-    copy = PartitionReplication(ASSIGNMENT, BufferBudget(1 << 20), 1 << 16)
+    copy = replication(ASSIGNMENT)
     leaders = Leaders(SETTLED, starts=1, stable=4)
     found = await query_sources(cast("ClusterConnections", leaders), [copy], "read_committed")
     assert found == {copy: SourceBounds(1, 5, 4)}

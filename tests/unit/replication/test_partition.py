@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,7 +18,7 @@ from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.support import batches
-from tests.support.factories import assignment, establish, replication
+from tests.support.factories import assignment, establish, fetched, parsed, replication
 
 ASSIGNMENT = assignment(anchor=OffsetPair(0, 0, source_epoch=3))
 ONE = batches.batch(0, [(0, b"a"), (1, b"b")])
@@ -27,23 +26,22 @@ TWO = batches.batch(2, [(0, b"c"), (1, b"d")])
 THREE = batches.batch(4, [(0, b"e"), (1, b"f")])
 
 
-def copying(assigned: Assignment = ASSIGNMENT, *fetched: bytes) -> PartitionReplication:
+def copying(assigned: Assignment = ASSIGNMENT, *found: bytes) -> PartitionReplication:
     """A copy that stands at its anchor, with these batches of the source ready to be sent."""
     copy = replication(assigned)
     establish(copy, TargetLog(end=assigned.anchor.target_offset, epoch=8))
-    fetch(copy, *fetched)
+    fetch(copy, *found)
     return copy
 
 
-def fetch(copy: PartitionReplication, *fetched: bytes, epoch: int = 4, aborted: Sequence[tuple[int, int]] = ()) -> None:
+def fetch(copy: PartitionReplication, *found: bytes, epoch: int = 4) -> None:
     """Batches come from a leader of that epoch."""
-    data = bytearray(b"".join(batch[:12] + struct.pack(">i", epoch) + batch[16:] for batch in fetched))
-    copy.process(copy.received(memoryview(data)), aborted)
+    fetched(copy, *(batch[:12] + struct.pack(">i", epoch) + batch[16:] for batch in found))
 
 
 def tail(*values: bytes, at: int = 0, producer: int = 1) -> TargetLog:
     """The target ends with a batch of ours."""
-    (written,) = iter_batches(memoryview(bytearray(batches.batch(0, list(enumerate(values))))))
+    written = parsed(batches.batch(0, list(enumerate(values))))
     rewrite(written, producer, 0, at)
     struct.pack_into(">q", written.view, 0, at)
     return TargetLog(end=at + len(values), epoch=8, tail=iter_batches(written.view)[0])
@@ -323,7 +321,7 @@ def test_what_follows_the_last_match_is_fetched_again() -> None:
     copy = replication(ASSIGNMENT)
     copy.position.wants_contents = True
     contents = TargetContents()
-    contents.add(*iter_batches(memoryview(bytearray(batches.batch(0, [(0, b"a"), (1, b"gone")])))))
+    contents.add(parsed(batches.batch(0, [(0, b"a"), (1, b"gone")])))
     establish(copy, tail(b"-", b"-", b"-"), contents)
     copy.source_answered(4, 4)
     fetch(copy, batches.batch(0, [(0, b"a")], 2), batches.batch(3, [(0, b"new")]))
@@ -337,8 +335,7 @@ def test_dead_letters_are_waited_for_with_the_epoch_of_what_is_queued() -> None:
     """What follows is fetched again from there."""
     copy = copying(ASSIGNMENT, ONE)
     copy.fetch_offset, copy.fetch_epoch = 9, 9
-    (waiting,) = iter_batches(memoryview(bytearray(TWO)))
-    copy._await_dead_letters(waiting, (), CommittedOnly(()))
+    copy._await_dead_letters(parsed(TWO), (), CommittedOnly(()))
     assert (copy.fetch_offset, copy.fetch_epoch) == (2, 4)
 
 

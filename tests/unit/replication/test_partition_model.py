@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror_ray.model.assignment import NO_END, Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.assignment import NO_END
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records.batch import iter_batches
 from mirror_ray.records.decode import records_of
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch, marker
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, fetched, parsed, replication
 
 OURS = 4711
 #: So small that a batch of more than two records is split: copies then end, and anchors lie, inside source batches.
@@ -94,21 +91,21 @@ class Target:
 
     def produce(self, data: bytes) -> int | None:
         """The base offset, or None for OUT_OF_ORDER_SEQUENCE_NUMBER."""
-        parsed = iter_batches(memoryview(bytearray(data)))[0]
-        assert parsed.base_offset == 0
-        assert parsed.producer_id == OURS
-        assert parsed.last_offset_delta + 1 == parsed.count
+        sent = parsed(data)
+        assert sent.base_offset == 0
+        assert sent.producer_id == OURS
+        assert sent.last_offset_delta + 1 == sent.count
         for sequence, count, offset in self.recent:
-            if (sequence, count) == (parsed.base_sequence, parsed.count):
+            if (sequence, count) == (sent.base_sequence, sent.count):
                 return offset
-        if self.sequence is not None and parsed.base_sequence != self.sequence:
+        if self.sequence is not None and sent.base_sequence != self.sequence:
             return None
         offset = len(self.values)
-        self.values += [r.value or b"" for r in records_of(parsed)]
+        self.values += [r.value or b"" for r in records_of(sent)]
         self.sizes[offset] = len(data)
         self.tail = struct.pack(">q", offset) + data[8:]
-        self.sequence = parsed.base_sequence + parsed.count
-        self.recent = [*self.recent[-4:], (parsed.base_sequence, parsed.count, offset)]
+        self.sequence = sent.base_sequence + sent.count
+        self.recent = [*self.recent[-4:], (sent.base_sequence, sent.count, offset)]
         return offset
 
 
@@ -126,23 +123,14 @@ class World:
     def taken_over(self, anchor: OffsetPair, max_message_bytes: int = SPLITS) -> PartitionReplication:
         """A replicator that knows nothing but the anchor."""
         self.told.append([])
-        flow = FlowName("A", "B")
-        assignment = Assignment(
-            partition=FlowPartition(flow, "t", 0),
-            source_topic_id=TopicId("s"),
-            target=TopicPartition("A.t", 0),
-            target_topic_id=TopicId("t"),
+        assigned = assignment(
             producer_id=OURS,
-            producer_epoch=0,
             anchor=anchor,
-            epoch=1,
             max_message_bytes=max_message_bytes,
             skip=self.source.skip,
             end_offset=self.source.copied_to,
         )
-        return PartitionReplication(
-            assignment, BufferBudget(1 << 30), 1 << 30, tally=StatisticsTally(60_000, lambda: self.now_ms)
-        )
+        return replication(assigned, tally=StatisticsTally(60_000, lambda: self.now_ms))
 
     def tell(self, *, ended: bool = False) -> None:
         """As a replicator does of its intervals."""
@@ -155,7 +143,7 @@ class World:
         self.now_ms += 1000 * number
         if copy.needs_end and action != "restart":
             end = len(self.target.values)
-            tail = iter_batches(memoryview(bytearray(self.target.tail)))[0] if self.target.tail else None
+            tail = parsed(self.target.tail) if self.target.tail else None
             establish(copy, TargetLog(end=end, tail=tail if copy.needs_last_batch(end) else None))
         elif action == "fetch" and copy.wants_fetch:
             records, aborted = self.source.fetch(copy.fetch_offset, number)
@@ -242,10 +230,8 @@ def test_a_position_behind_a_hole_has_the_holes_leader_epoch() -> None:
     copy = world.copy
     establish(copy, TargetLog(end=0))
     data = batch(0, [(0, b"a")]), marker(1, 7, commit=True)
-    epochs = [memoryview(bytearray(piece)) for piece in data]
-    for epoch, view in enumerate(epochs, start=3):
-        struct.pack_into(">i", view, 12, epoch)
-    copy.process(copy.received(memoryview(bytearray(b"".join(epochs)))), [])
+    epochs = [piece[:12] + struct.pack(">i", epoch) + piece[16:] for epoch, piece in enumerate(data, start=3)]
+    fetched(copy, *epochs)
     copy.take()
     copy.answered(0)
     assert (copy.acknowledged.source_offset, copy.acknowledged.source_epoch) == (2, 4)

@@ -25,7 +25,7 @@ from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.target_log import TargetContents, TargetLog
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.batches import batch
-from tests.support.factories import assignment, replication
+from tests.support.factories import assignment, fetched, parsed, replication
 from tests.support.transforms import suffix, transforms
 
 _DOCS = Path(mirror_ray.__file__).parents[1] / "docs" / "partition-states.md"
@@ -35,13 +35,9 @@ _ERROR = MirrorError("it is forbidden")
 
 def _behind() -> TargetLog:
     """The target holds one record more than was acknowledged."""
-    (written,) = iter_batches(memoryview(bytearray(batch(0, [(0, b"a")]))))
+    written = parsed(batch(0, [(0, b"a")]))
     rewrite(written, 1, 0, 0)
     return TargetLog(end=1, tail=iter_batches(written.view)[0])
-
-
-def _process(copy: PartitionReplication, *fetched: bytes) -> None:
-    copy.process(copy.received(memoryview(bytearray(b"".join(fetched)))), ())
 
 
 def _running() -> PartitionReplication:
@@ -49,7 +45,7 @@ def _running() -> PartitionReplication:
     copy = replication(assignment())
     copy.established(TargetLog(end=0))
     copy.placed()
-    _process(copy, _ONE, _TWO)
+    fetched(copy, _ONE, _TWO)
     copy.pipeline.deep = True
     copy.take()
     copy.take()
@@ -83,14 +79,14 @@ def _failing() -> PartitionReplication:
     copy.transforms = PartitionTransforms(chain, copy.source, "dead_letter")
     copy.established(TargetLog(end=0))
     copy.placed()
-    _process(copy, _ONE)
+    fetched(copy, _ONE)
     copy.take()
     return copy
 
 
 def _awaiting() -> PartitionReplication:
     copy = _failing()
-    _process(copy, batch(2, [(0, b"bad")]))
+    fetched(copy, batch(2, [(0, b"bad")]))
     return copy
 
 
@@ -103,7 +99,7 @@ def _at_end(producer_id: int = 1) -> PartitionReplication:
     """The source ended before the record that the target holds."""
     copy = _realigning(producer_id)
     copy.source_answered(0, 0)
-    _process(copy)
+    fetched(copy)
     return copy
 
 
@@ -112,13 +108,13 @@ def _partly_cleaned() -> PartitionReplication:
     copy = replication(assignment())
     copy.position.wants_contents = True
     contents = TargetContents()
-    contents.add(*iter_batches(memoryview(bytearray(batch(0, [(0, b"a"), (1, b"gone")])))))
-    (written,) = iter_batches(memoryview(bytearray(batch(0, [(0, b"-"), (1, b"-"), (2, b"-")]))))
+    contents.add(parsed(batch(0, [(0, b"a"), (1, b"gone")])))
+    written = parsed(batch(0, [(0, b"-"), (1, b"-"), (2, b"-")]))
     rewrite(written, 1, 0, 0)
     copy.established(TargetLog(end=3, tail=iter_batches(written.view)[0]), contents)
     copy.placed()
     copy.source_answered(4, 4)
-    _process(copy, batch(0, [(0, b"a")], 2), batch(3, [(0, b"new")]))
+    fetched(copy, batch(0, [(0, b"a")], 2), batch(3, [(0, b"new")]))
     return copy
 
 
@@ -162,19 +158,19 @@ def _established(copy: PartitionReplication) -> None:
 
 def _end_reached(copy: PartitionReplication) -> None:
     copy.source_answered(0, 0)
-    _process(copy)
+    fetched(copy)
 
 
 def _realigned(copy: PartitionReplication) -> None:
     if copy.state is CopyState.REALIGNING:
-        _process(copy, _ONE)
+        fetched(copy, _ONE)
     else:
         copy.source_bounds(0, 0, 0)
 
 
 def _cleaned(copy: PartitionReplication) -> None:
     if copy.state is CopyState.REALIGNING:
-        _process(copy, batch(0, [(0, b"another"), (1, b"b")]))
+        fetched(copy, batch(0, [(0, b"another"), (1, b"b")]))
     else:
         copy.source_bounds(0, 0, 0)
 
@@ -197,7 +193,7 @@ _HAPPENS: dict[StateEvent, Callable[[PartitionReplication], object]] = {
     StateEvent.FETCH_AGAIN: lambda copy: copy.source_bounds(0, 4, 4),
     StateEvent.TARGET_GROWS: lambda copy: copy.target_grows(),
     StateEvent.LEADER_MOVED: lambda copy: copy.leader_moved(),
-    StateEvent.RECORDS_FAILED: lambda copy: _process(copy, batch(2, [(0, b"bad")])),
+    StateEvent.RECORDS_FAILED: lambda copy: fetched(copy, batch(2, [(0, b"bad")])),
     StateEvent.DEAD_LETTERS_WRITTEN: _written,
     StateEvent.BATCH_UNUSABLE: lambda copy: copy.block(_ERROR),
     StateEvent.BATCH_REFUSED: lambda copy: copy.failed(),

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite
 from mirror_ray.replication.faults import ReplicationFault
@@ -15,25 +14,16 @@ from mirror_ray.replication.position import ReplicationPosition
 from mirror_ray.replication.realignment import CleanedError
 from mirror_ray.replication.target_log import TargetContents, TargetLog
 from tests.support import batches
+from tests.support.factories import assignment, parsed
 
 OURS = 4711
-ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 0),
-    target_topic_id=TopicId("r"),
-    producer_id=OURS,
-    producer_epoch=0,
-    anchor=OffsetPair(10, 0),
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ASSIGNMENT = assignment(producer_id=OURS, anchor=OffsetPair(10, 0))
 
 
 def batch(first: int, values: list[bytes], gone: bytes | None = None) -> RecordBatch:
     """A batch of the source, or as the target holds it; without the value that cleaning took."""
     kept = [(delta, value) for delta, value in enumerate(values) if value != gone]
-    return iter_batches(memoryview(bytearray(batches.batch(first, kept, len(values) - 1))))[0]
+    return parsed(batches.batch(first, kept, len(values) - 1))
 
 
 def copied(values: list[bytes]) -> TargetLog:
@@ -175,14 +165,13 @@ def test_once_it_is_known_nothing_but_what_is_sent_is_behind_it() -> None:
     assert raised.value.fault.kind == "target_foreign"
 
 
-def comparing(ours: int, *kept: bytes, assignment: Assignment = ASSIGNMENT) -> ReplicationPosition:
+def comparing(ours: int, *kept: bytes, assigned: Assignment = ASSIGNMENT) -> ReplicationPosition:
     """So many records were copied; of these the target still has the contents."""
-    place = ReplicationPosition(assignment, assignment.anchor)
+    place = ReplicationPosition(assigned, assigned.anchor)
     place.wants_contents = True
     contents = TargetContents()
     contents.add(batch(0, list(kept)))
-    log = copied([b"x"] * ours)
-    place.find(log, contents, nothing_remembered, None)
+    place.find(copied([b"x"] * ours), contents, nothing_remembered, None)
     return place
 
 
@@ -224,9 +213,9 @@ def test_fewer_source_offsets_than_records_that_were_copied() -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_contents_that_can_not_be(shared: bool) -> None:
     """More of them than records; or fewer where others write, for theirs may be newer."""
-    assignment = replace(ASSIGNMENT, shared=shared, anchor=OffsetPair(10, 0, 0))
+    assigned = replace(ASSIGNMENT, shared=shared, anchor=OffsetPair(10, 0, 0))
     with pytest.raises(ReplicationFault) as raised:
-        comparing(3, *([b"a"] if shared else [b"a"] * 4), assignment=assignment)
+        comparing(3, *([b"a"] if shared else [b"a"] * 4), assigned=assigned)
     assert raised.value.fault.kind == "copy_lost"
 
 
@@ -240,7 +229,7 @@ def test_behind_what_was_removed_one_must_match() -> None:
 
 def test_records_that_were_left_out_are_not_looked_for() -> None:
     """They were never copied."""
-    place = comparing(2, b"a", b"c", assignment=replace(ASSIGNMENT, skip=((11, 12),)))
+    place = comparing(2, b"a", b"c", assigned=replace(ASSIGNMENT, skip=((11, 12),)))
     assert place.passed(batch(10, [b"a", b"left out", b"c", b"d"]), 10)
     assert place.acknowledged == OffsetPair(13, 2)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,51 +12,35 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.fault import FaultKind
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
-from mirror_ray.records.batch import RecordBatch, iter_batches
+from mirror_ray.records.batch import RecordBatch
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.realignment import CleanedError, ContentMatch, Realignment, SourceWalk
 from mirror_ray.replication.target_log import TargetContents, TargetLog, copied_since, to_be_scanned
 from tests.support import batches
+from tests.support.factories import assignment, parsed, produced
 
 OURS = 4711
 STAMPED_BY_THE_BROKER = 0x08
-_PRODUCER_AT = 43
 
 
-def _assignment(*, producer_id: int = OURS, shared: bool = False, foreign_to: int = -1) -> Assignment:
-    return Assignment(
-        partition=FlowPartition(FlowName("A", "B"), "t", 0),
-        source_topic_id=TopicId("s"),
-        target=TopicPartition("A.t", 0),
-        target_topic_id=TopicId("r"),
-        producer_id=producer_id,
-        producer_epoch=0,
-        anchor=OffsetPair(0, 0),
-        epoch=1,
-        max_message_bytes=1 << 20,
-        shared=shared,
-        foreign_to=foreign_to,
-    )
+def _assignment(**changes: Any) -> Assignment:
+    return assignment(**({"producer_id": OURS} | changes))
 
 
 def _batch(
     first: int, values: Sequence[bytes], *, last: int | None = None, attributes: int = 0, timestamp: int = 1
 ) -> RecordBatch:
-    data = batches.batch(first, list(enumerate(values)), last, attributes=attributes, timestamp=timestamp)
-    return iter_batches(memoryview(bytearray(data)))[0]
+    return parsed(batches.batch(first, list(enumerate(values)), last, attributes=attributes, timestamp=timestamp))
 
 
 def _tail(base_sequence: int, count: int, *, producer_id: int = OURS) -> RecordBatch:
-    data = bytearray(batches.batch(0, [(n, b"%d" % n) for n in range(count)]))
-    struct.pack_into(">qhi", data, _PRODUCER_AT, producer_id, 0, base_sequence)
-    return iter_batches(memoryview(data))[0]
+    return produced(batches.batch(0, [(n, b"%d" % n) for n in range(count)]), producer_id, base_sequence)
 
 
-def _trouble(anchor: OffsetPair, log: TargetLog, assignment: Assignment) -> FaultKind:
+def _trouble(anchor: OffsetPair, log: TargetLog, assigned: Assignment) -> FaultKind:
     with pytest.raises(ReplicationFault) as raised:
-        copied_since(anchor, log, assignment)
+        copied_since(anchor, log, assigned)
     return raised.value.fault.kind
 
 
@@ -298,7 +282,7 @@ def test_contents_say_nothing_where_others_values_may_have_replaced_ours() -> No
     [
         [_batch(0, [b"a"], last=1), _batch(2, [b"c", b"d"])],
         [_batch(0, [b"a"]), _batch(2, [b"c", b"d"])],
-        [_batch(0, [b"a", b"b"]), iter_batches(memoryview(bytearray(batches.batch(2, [(1, b"c")]))))[0]],
+        [_batch(0, [b"a", b"b"]), parsed(batches.batch(2, [(1, b"c")]))],
     ],
     ids=["in a batch", "between batches", "in the last batch"],
 )

@@ -5,27 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.model.segment import Segment, SegmentBlock
 from mirror_ray.replication.segment_log import BLOCK_SEGMENTS, SegmentLog
+from tests.support.factories import assignment
 
 
 def _log() -> SegmentLog:
-    return SegmentLog(
-        Assignment(
-            partition=FlowPartition(FlowName("A", "B"), "orders", 3),
-            source_topic_id=TopicId("s"),
-            target=TopicPartition("A.orders", 3),
-            target_topic_id=TopicId("t"),
-            producer_id=1,
-            producer_epoch=0,
-            anchor=OffsetPair(0, 0),
-            epoch=7,
-            max_message_bytes=1 << 20,
-        )
-    )
+    return SegmentLog(assignment("orders", 3, epoch=7))
 
 
 @given(
@@ -98,12 +86,8 @@ def test_where_copying_begins_is_told_before_anything_is_copied() -> None:
     log.begin(OffsetPair(10, 4, 3))
     (block,) = log.take(10)
     assert block.segments == (Segment(10, 4, 0, 3),)
-    assert (block.source, block.source_topic_id, block.target_topic_id, block.epoch) == (
-        TopicPartition("orders", 3),
-        TopicId("s"),
-        TopicId("t"),
-        7,
-    )
+    assert (block.source, block.epoch) == (TopicPartition("orders", 3), 7)
+    assert (block.source_topic_id, block.target_topic_id) == ("s", "r")
 
 
 def test_a_segment_ends_where_others_wrote() -> None:

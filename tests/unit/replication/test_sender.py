@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,17 +12,15 @@ import pytest
 from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Answer
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, fetched, replication
 from tests.unit.replication.recorded_events import RecordedEvents
 
 #: Topics by name, and answers that are made by hand.
@@ -46,17 +43,14 @@ class Wire:
         self.silent_s: list[float] = []
 
     async def connect(self, broker: int, purpose: str, **_: int) -> Wire:
-        """See ``ClusterConnections``."""
         self.closed = False
         self.connections += 1
         return self
 
     def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        """See ``Connection``."""
         return _VERSION
 
     async def drain(self) -> None:
-        """See ``Connection``."""
         if self.closed:
             raise ConnectionError("closed")
 
@@ -68,7 +62,6 @@ class Wire:
         return answers
 
     def expect_silence(self, seconds: float) -> None:
-        """See ``Connection``."""
         self.silent_s.append(seconds)
 
     def abort(self, reason: str) -> None:
@@ -84,11 +77,9 @@ class Always:
     """A lease that never ends."""
 
     def holds(self, partition: TopicPartition) -> bool:
-        """See ``Lease``."""
         return True
 
     def lasts(self) -> bool:
-        """See ``Lease``."""
         return True
 
 
@@ -135,18 +126,9 @@ def of(topic: str, base_offset: int = 0, error: int = 0) -> bytes:
 
 def copy_of(topic: str, *values: bytes, target: str = "", shared: bool = False) -> PartitionReplication:
     """A copy that stands at its begin, with one batch for each value."""
-    assignment = Assignment(
-        partition=FlowPartition(FlowName("A", "B"), topic, 0),
-        source_topic_id=TopicId("s"),
-        target=TopicPartition(target or f"A.{topic}", 0),
-        target_topic_id=TopicId("t"),
-        producer_id=1,
-        producer_epoch=0,
-        anchor=OffsetPair(0, 0, 0 if shared else None),
-        epoch=1,
-        max_message_bytes=1 << 20,
-    )
-    copy = PartitionReplication(replace(assignment, shared=shared), BufferBudget(1 << 30), 1 << 30)
+    target = target or f"A.{topic}"
+    anchor = OffsetPair(0, 0, 0 if shared else None)
+    copy = replication(assignment(topic, target=TopicPartition(target, 0), anchor=anchor, shared=shared))
     establish(copy, TargetLog(end=0))
     more(copy, *values)
     return copy
@@ -155,8 +137,7 @@ def copy_of(topic: str, *values: bytes, target: str = "", shared: bool = False) 
 def more(copy: PartitionReplication, *values: bytes) -> None:
     """The source has gone on."""
     first = copy.process_offset
-    data = b"".join(batch(first + number, [(0, value)]) for number, value in enumerate(values))
-    copy.process(copy.received(memoryview(bytearray(data))), [])
+    fetched(copy, *(batch(first + number, [(0, value)]) for number, value in enumerate(values)))
 
 
 async def turns() -> None:

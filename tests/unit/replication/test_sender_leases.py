@@ -10,16 +10,12 @@ import pytest
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Answer
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records.batch import iter_batches
+from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, fetched, replication
 from tests.unit.replication.recorded_events import RecordedEvents
 
 P, Q = TopicPartition("p", 0), TopicPartition("q", 0)
@@ -38,16 +34,13 @@ class Wire:
         self.draining: Callable[[], object] = bool
 
     async def connect(self, broker: int, purpose: str, **_: int) -> Wire:
-        """See ``ClusterConnections``."""
         self.closed = False
         return self
 
     def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        """See ``Connection``."""
         return highest
 
     async def drain(self) -> None:
-        """See ``Connection``."""
         await asyncio.sleep(0)
         self.draining()
 
@@ -57,7 +50,6 @@ class Wire:
         return [asyncio.get_running_loop().create_future() for _ in bodies]
 
     def abort(self, reason: str) -> None:
-        """See ``Connection``."""
         self.closed = True
         self.aborted.append(reason)
 
@@ -70,11 +62,9 @@ class Terms:
         self.lasting = True
 
     def holds(self, partition: TopicPartition) -> bool:
-        """See ``Lease``."""
         return partition in self.held
 
     def lasts(self) -> bool:
-        """See ``Lease``."""
         return self.lasting
 
 
@@ -111,24 +101,10 @@ class Scene:
 
 
 def _copy(partition: TopicPartition) -> PartitionReplication:
-    copy = PartitionReplication(
-        Assignment(
-            partition=FlowPartition(FlowName("A", "B"), partition.topic, partition.partition),
-            source_topic_id=TopicId("s"),
-            target=TopicPartition(f"A.{partition.topic}", partition.partition),
-            target_topic_id=TopicId("AAAAAAAAAAAAAAAAAAAAA" + ("Q" if partition == P else "g")),
-            producer_id=1,
-            producer_epoch=0,
-            anchor=OffsetPair(0, 0),
-            epoch=1,
-            max_message_bytes=1 << 20,
-        ),
-        BufferBudget(1 << 30),
-        1 << 30,
-    )
+    topic_id = TopicId("AAAAAAAAAAAAAAAAAAAAA" + ("Q" if partition == P else "g"))
+    copy = replication(assignment(partition.topic, target_topic_id=topic_id))
     establish(copy, TargetLog(end=0))
-    records = batch(0, [(0, partition.topic.encode() * 20)])
-    copy.process(iter_batches(memoryview(bytearray(records))), [])
+    fetched(copy, batch(0, [(0, partition.topic.encode() * 20)]))
     return copy
 
 

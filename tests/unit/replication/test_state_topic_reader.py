@@ -6,20 +6,20 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records.batch import CODECS, iter_batches
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import CODECS
 from mirror_ray.records.codecs import compress
 from mirror_ray.replication import state_topic_reader
 from mirror_ray.replication.leases import Tenure
 from mirror_ray.replication.state_topic_reader import StateReader
 from mirror_ray.state.schema import GRANT
+from tests.support.factories import assignment, parsed
 from tests.support.waiting import wait_until_async
 from tests.unit.kafka.log_broker import LogBroker, Pairs
 from tests.unit.records.strategies import Plain, batch_bytes, payload
@@ -54,23 +54,9 @@ class Watch:
             on_lease=self.problems.append,
         )
 
-    def assign(self, epoch: int, state_offset: int, partition: TopicPartition = P, **more: str) -> bool:
+    def assign(self, epoch: int, state_offset: int, partition: TopicPartition = P, **more: Any) -> bool:
         """Hand P out, or another one."""
-        return self.reader.assign(
-            Assignment(
-                partition=FlowPartition(FlowName("A", "B"), partition.topic, partition.partition),
-                source_topic_id=TopicId("s"),
-                target=TopicPartition("A.orders", 0),
-                target_topic_id=TopicId("t"),
-                producer_id=1,
-                producer_epoch=0,
-                anchor=OffsetPair(0, 0),
-                epoch=epoch,
-                state_offset=state_offset,
-                max_message_bytes=1 << 20,
-                **more,  # type: ignore[arg-type]  # fields that are texts
-            )
-        )
+        return self.reader.assign(assignment(*partition, epoch=epoch, state_offset=state_offset, **more))
 
     def holds(self) -> bool:
         """Whether P may be written to."""
@@ -296,5 +282,4 @@ async def test_grants_are_found_in_compressed_batches() -> None:
         attributes=CODECS.index("gzip"),
         data=compress("gzip", payload([Plain(offset=3, timestamp=0, key=key, value=value)], 3, 0)),
     )
-    (batch,) = iter_batches(memoryview(bytearray(data)))
-    assert list(state_topic_reader._grants(batch, 0)) == [(P, Tenure(7, "a"))]
+    assert list(state_topic_reader._grants(parsed(data), 0)) == [(P, Tenure(7, "a"))]

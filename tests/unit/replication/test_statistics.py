@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 from itertools import pairwise
 
@@ -9,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records.batch import CODECS, Codec, RecordBatch, iter_batches
+from mirror_ray.records.batch import CODECS, Codec, RecordBatch
 from mirror_ray.records.repack import compress_batch
 from mirror_ray.records.statistics import PartitionStatistics, latency_bucket
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally, boundaries_ms, statistics_of
 from tests.support.batches import batch
-from tests.support.factories import outgoing_batch
+from tests.support.factories import assignment, outgoing_batch, parsed
 
 MINUTE_MS = 60_000
 #: A full hour.
@@ -83,17 +82,14 @@ def test_sums_are_those_of_the_batches(batches: list[tuple[int, int, int, int]],
     assert sum(row.records for row in told) == sum(records for _, records, _, _ in batches)
     assert sum(row.batches for row in told) == len(batches)
     assert sum(row.wire_bytes for row in told) == sum(size for _, _, size, _ in batches)
-    histogram: dict[int, int] = {}
+    histogram, found = Counter[int](), Counter[int]()
     for _, records, _, latency_ms in batches:
-        bucket = latency_bucket(latency_ms)
-        histogram[bucket] = histogram.get(bucket, 0) + records
-    found: dict[int, int] = {}
+        histogram[latency_bucket(latency_ms)] += records
     for row in told:
         assert sum(row.latency_ms.values()) == row.records == row.target_to - row.target_from
         begin, end = boundaries_ms(row.from_ms, interval_ms)
         assert begin <= row.from_ms <= row.to_ms <= end
-        for bucket, records in row.latency_ms.items():
-            found[bucket] = found.get(bucket, 0) + records
+        found.update(row.latency_ms)
     assert found == histogram
     for before, after in pairwise(told):
         assert (before.target_to, before.source_to) == (after.target_from, after.source_from)
@@ -191,11 +187,8 @@ def test_what_was_not_counted_is_a_gap() -> None:
     life.next = 140
     life.batch(records=1)
     told = life.tally.take(ended=True)
-    assert [(row.target_from, row.target_to, row.records) for row in told] == [
-        (100, 110, 10),
-        (125, 130, 5),
-        (140, 141, 1),
-    ]
+    rows = [(row.target_from, row.target_to, row.records) for row in told]
+    assert rows == [(100, 110, 10), (125, 130, 5), (140, 141, 1)]
 
 
 def test_others_records_in_a_shared_topic_are_no_gap() -> None:
@@ -224,7 +217,7 @@ def test_a_clock_that_is_set_back_leaves_whole_intervals() -> None:
 
 
 def _compressed(codec: Codec, values: int = 500) -> tuple[RecordBatch, int]:
-    plain = iter_batches(memoryview(bytearray(batch(0, [(n, b"value" * 10) for n in range(values)]))))[0]
+    plain = parsed(batch(0, [(n, b"value" * 10) for n in range(values)]))
     return (plain if codec == "none" else compress_batch(plain, codec)), plain.size_bytes
 
 
@@ -261,18 +254,7 @@ def test_what_does_not_unpack_is_no_sample() -> None:
     assert statistics_of(_ASSIGNMENT, "r-0", life.tally.take(ended=True)[0]).codec is None
 
 
-_ASSIGNMENT = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 3),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 3),
-    target_topic_id=TopicId("d"),
-    producer_id=1,
-    producer_epoch=0,
-    anchor=OffsetPair(0, 0),
-    epoch=7,
-    max_message_bytes=1 << 20,
-    shared=True,
-)
+_ASSIGNMENT = assignment(partition=3, epoch=7, shared=True)
 
 
 def test_an_interval_is_told_with_all_its_fields() -> None:
@@ -286,7 +268,7 @@ def test_an_interval_is_told_with_all_its_fields() -> None:
     assert {name: getattr(told, name) for name in own} == {name: getattr(interval, name) for name in own}
     assert told == PartitionStatistics.model_validate_json(told.encode()[1])
     assert (told.flow, told.topic, told.partition, told.target_topic) == ("A->B", "t", 3, "A.t")
-    assert (told.source_topic_id, told.target_topic_id, told.epoch) == ("s", "d", 7)
+    assert (told.source_topic_id, told.target_topic_id, told.epoch) == ("s", "r", 7)
     assert (told.shared, told.replicator, told.codec, told.latency_ms) == (True, "r-0", "zstd", {13: 5})
 
 

@@ -10,18 +10,14 @@ from typing import cast
 import pytest
 
 from mirror_ray.kafka.internal_topic_writer import IdempotentTopicWriter, KeyedRecord
-from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
-from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.statistics import decode_statistics
 from mirror_ray.replication import statistics_publisher, supervision
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
 from mirror_ray.replication.target_log import TargetLog
-from tests.support.factories import establish
+from tests.support.factories import assignment, establish, replication
 from tests.support.waiting import wait_until_async
 
 HOUR_MS = 3_600_000
@@ -78,20 +74,8 @@ class Scene:
 
     def copy(self, partition: int) -> PartitionReplication:
         """One more, which was established just now."""
-        assignment = Assignment(
-            partition=FlowPartition(FlowName("A", "B"), "t", partition),
-            source_topic_id=TopicId("s"),
-            target=TopicPartition("A.t", partition),
-            target_topic_id=TopicId("t"),
-            producer_id=1,
-            producer_epoch=0,
-            anchor=OffsetPair(0, 0),
-            epoch=1,
-            max_message_bytes=1 << 20,
-        )
-        copy = PartitionReplication(
-            assignment, BufferBudget(1 << 20), 1 << 16, tally=StatisticsTally(self._interval_ms, now_ms)
-        )
+        tally = StatisticsTally(self._interval_ms, now_ms)
+        copy = replication(assignment(partition=partition), tally=tally)
         establish(copy, TargetLog(end=0))
         self.copies.append(copy)
         return copy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.fault import PartitionFault
-from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
-from mirror_ray.records.batch import RecordBatch, iter_batches
+from mirror_ray.records.batch import RecordBatch
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.target_log import (
     SentRecords,
@@ -25,31 +23,19 @@ from mirror_ray.replication.target_log import (
     wants_producer_state,
 )
 from tests.support import batches
+from tests.support.factories import assignment, produced
 
 OURS, OTHERS = 4711, 9
-_PRODUCER_AT = 43
 #: The pair was acknowledged at target offset 100; the next sequence of ours is 40.
 ANCHOR = OffsetPair(500, 100, 40, target_epoch=3)
 
-ALONE = Assignment(
-    partition=FlowPartition(FlowName("A", "B"), "t", 0),
-    source_topic_id=TopicId("s"),
-    target=TopicPartition("A.t", 0),
-    target_topic_id=TopicId("r"),
-    producer_id=OURS,
-    producer_epoch=0,
-    anchor=ANCHOR,
-    epoch=1,
-    max_message_bytes=1 << 20,
-)
+ALONE = assignment(producer_id=OURS, anchor=ANCHOR)
 SHARED = replace(ALONE, shared=True)
 
 
 def batch(first: int, count: int, sequence: int = 0, producer_id: int = OURS) -> RecordBatch:
     """A batch as the target holds it."""
-    data = bytearray(batches.batch(first, [(n, b"%d" % n) for n in range(count)]))
-    struct.pack_into(">qhi", data, _PRODUCER_AT, producer_id, 0, sequence)
-    return iter_batches(memoryview(data))[0]
+    return produced(batches.batch(first, [(n, b"%d" % n) for n in range(count)]), producer_id, sequence)
 
 
 def scanned(end: int, *found: RecordBatch, agrees_to: int = 10**9) -> TargetLog:
@@ -59,10 +45,10 @@ def scanned(end: int, *found: RecordBatch, agrees_to: int = 10**9) -> TargetLog:
     return scan.describe(TargetLog(end=end, agrees_to=agrees_to))
 
 
-def trouble(log: TargetLog, assignment: Assignment = SHARED, sent: SentRecords | None = None) -> PartitionFault:
+def trouble(log: TargetLog, assigned: Assignment = SHARED, sent: SentRecords | None = None) -> PartitionFault:
     """What is wrong with it."""
     with pytest.raises(ReplicationFault) as raised:
-        copied_since(ANCHOR, log, assignment, sent or SentRecords())
+        copied_since(ANCHOR, log, assigned, sent or SentRecords())
     return raised.value.fault
 
 
@@ -188,9 +174,7 @@ def test_one_offset_behind_our_newest_batch_is_a_hole() -> None:
 
 def test_a_batch_that_was_cleaned_has_its_sequences_all_the_same() -> None:
     """Its header keeps the last record's offset."""
-    data = bytearray(batches.batch(100, [(1, b"kept")], 9))
-    struct.pack_into(">qhi", data, _PRODUCER_AT, OURS, 0, 40)
-    (cleaned,) = iter_batches(memoryview(data))
+    cleaned = produced(batches.batch(100, [(1, b"kept")], 9), OURS, 40)
     assert copied_since(ANCHOR, TargetLog(end=110, tail=cleaned), ALONE) == 10
     assert copied_since(ANCHOR, scanned(110, cleaned), SHARED) == 10
 

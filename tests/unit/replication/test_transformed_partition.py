@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records.batch import iter_batches
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
@@ -19,7 +18,7 @@ from mirror_ray.replication.target_log import TargetContents, TargetLog
 from mirror_ray.transforms import Record, Result, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.support.batches import batch
-from tests.support.factories import establish
+from tests.support.factories import establish, parsed
 from tests.unit.replication.test_partition_model import SPLITS, Source, World, actions, skips, sources
 
 
@@ -138,7 +137,7 @@ def _all_on_the_target(world: Transformed) -> Transformed:
 
 def _log(world: Transformed) -> TargetLog:
     assert world.target.tail is not None
-    return TargetLog(end=len(world.target.values), tail=iter_batches(memoryview(bytearray(world.target.tail)))[0])
+    return TargetLog(end=len(world.target.values), tail=parsed(world.target.tail))
 
 
 def _taken_over(world: Transformed, step: Transform | None = None) -> PartitionReplication:
@@ -157,7 +156,7 @@ def _pass(world: Transformed, copy: PartitionReplication) -> None:
             contents = None
             if copy.wants_contents:
                 contents = TargetContents()
-                contents.add(iter_batches(memoryview(bytearray(_written(world))))[0])
+                contents.add(parsed(batch(0, list(enumerate(world.target.values)))))
             establish(copy, _log(world), contents)
         if copy.wants_fetch:
             records, aborted = world.source.fetch(copy.fetch_offset, 3)
@@ -165,10 +164,6 @@ def _pass(world: Transformed, copy: PartitionReplication) -> None:
             copy.process(copy.received(records), aborted)
         if copy.asks_source:
             copy.source_bounds(world.source.batches[0][0], world.source.end, world.source.end)
-
-
-def _written(world: Transformed) -> bytes:
-    return batch(0, list(enumerate(world.target.values)))
 
 
 @pytest.mark.parametrize(

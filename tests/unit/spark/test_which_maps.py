@@ -34,7 +34,6 @@ class OneTopic:
         self.settings = SimpleNamespace(alias=self.alias)
 
     async def refresh(self, topics: Collection[str]) -> SimpleNamespace:
-        """See ``ClusterConnections``."""
         partitions = {} if self.error_code else {0: SimpleNamespace(leader=1)}
         found = {name: SimpleNamespace(error_code=self.error_code, partitions=partitions) for name in topics}
         self.metadata = SimpleNamespace(
@@ -43,7 +42,6 @@ class OneTopic:
         return self.metadata
 
     async def list_offsets(self, wanted: Collection[TopicPartition], isolation: str) -> dict[TopicPartition, Any]:
-        """See ``ClusterConnections``."""
         return dict.fromkeys(wanted, OffsetAnswer(3, 0))
 
 
