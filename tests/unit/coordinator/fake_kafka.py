@@ -38,6 +38,14 @@ class TimedLog(list[str]):
         super().extend(lines)
         self.times_s += [now_s()] * (len(self) - len(self.times_s))
 
+    def beginning(self, *starts: str, since: int = 0) -> list[str]:
+        """The lines from that one on that begin so."""
+        return [line for line in self[since:] if line.startswith(starts)]
+
+    def place(self, start: str) -> int:
+        """Where the first line that begins so is."""
+        return next(index for index, line in enumerate(self) if line.startswith(start))
+
     def __iadd__(self, lines: Iterable[str]) -> Self:  # type: ignore[misc, override]
         self.extend(lines)
         return self

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.dependencies import Dependencies
@@ -18,10 +20,21 @@ from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.notice import Notice
 from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
-from tests.unit.coordinator.fake_ray import FakeCheckpoint, FakeGateway, FakeHeartbeat, FakeMemory, FakeNodes, FakeRay
+from tests.unit.coordinator.fake_ray import (
+    FakeCheckpoint,
+    FakeGateway,
+    FakeHeartbeat,
+    FakeMemory,
+    FakeNodes,
+    FakeRay,
+    FakeReplicator,
+)
 from tests.unit.coordinator.virtual_clock import now_s
 
+_T = TypeVar("_T")
 FLOW = FlowName("A", "B")
+#: What the time of day is ahead of the loop's clock.
+_EPOCH_S = time.time() - time.monotonic()
 #: Shorter than settings allow.
 LEASE_MS = 200
 QUICK = CoordinatorTiming(
@@ -108,11 +121,37 @@ class World:
                 nodes=self.nodes,
                 timing=self.timing,
                 clock=now_s,
+                wall_ms=lambda: int((_EPOCH_S + now_s()) * 1000),
                 audit_logs=FakeAuditLogs(self.kept),
             ),
         )
         self.coordinators.append(made)
         return made
+
+    async def running(self, wanted: MirrorSettings | None = None) -> CoordinatorService:
+        """A new coordinator with these settings, or those of A->B alone."""
+        made = self.coordinator()
+        await made.apply(wanted or settings())
+        return made
+
+    async def copying(
+        self, *topics: str, partitions: int = 1, wanted: MirrorSettings | None = None
+    ) -> CoordinatorService:
+        """The same, with new topics on A that its first replicator copies."""
+        for topic in topics:
+            self.kafka.add_topic("A", topic, partitions)
+        made = await self.running(wanted)
+        await self.until_held(*(partition(topic, number) for topic in topics for number in range(partitions)))
+        return made
+
+    @property
+    def first(self) -> FakeReplicator:
+        """The replicator with the number 1; a KeyError before it was spawned."""
+        return self.ray.replicators[1]
+
+    async def until_held(self, *partitions: FlowPartition) -> None:
+        """Wait until the first replicator has these partitions."""
+        await eventually(lambda: self.first.held.keys() >= set(partitions))
 
     def abandon(self, coordinator: CoordinatorService) -> None:
         """As SIGKILL would: every task of it ends at once, nothing is said to anybody."""
@@ -153,3 +192,18 @@ async def eventually(check: Callable[[], object | Awaitable[object]], timeout_s:
                 if result:
                     return
             await asyncio.sleep(0.002)
+
+
+async def shown(query: Callable[[], Awaitable[_T]], check: Callable[[_T], object]) -> _T:
+    """What a query of the coordinator answers, once ``check`` is true of it."""
+    answer = await query()
+    async with asyncio.timeout(15.0):
+        while not check(answer):
+            await asyncio.sleep(0.002)
+            answer = await query()
+    return answer
+
+
+async def texts(coordinator: CoordinatorService) -> list[str]:
+    """The texts of all events."""
+    return [event.text for event in await coordinator.events(1000)]

@@ -31,9 +31,8 @@ def fill(world: World) -> None:
 async def test_a_backfill_ends_by_itself(world: World) -> None:
     """It is given out with its bounds, beside the live copy; at its end it is taken back, and its state goes."""
     fill(world)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.running()
+    await world.until_held(partition("orders"))
     planned = await coordinator.backfill("A->B", INTO_AGAIN, dry_run=True)
     assert (planned.state, planned.offsets) == ("planned", 25)
     assert not await coordinator.backfills()
@@ -44,38 +43,37 @@ async def test_a_backfill_ends_by_itself(world: World) -> None:
     assert (given.target, given.anchor.source_offset, given.end_offset) == (TopicPartition("again", 0), 5, 20)
     assert given.skip == ((20, NO_END),)
     assert held(world, name, 2) is None
-    live = world.ray.replicators[1].assigned[partition("orders")]
+    live = world.first.assigned[partition("orders")]
     assert (live.end_offset, live.skip) == (NO_END, ())
     key = FlowPartition(FlowName.parse(name), "orders", 0)
-    world.ray.replicators[1].copy(key, 15)
+    world.first.copy(key, 15)
     await eventually(lambda: held(world, name, 0) is None)
     (status,) = await coordinator.backfills("A->B")
     assert (status.state, status.copied) == ("copying", 15)
     assert [row.flow for row in (await coordinator.status()).flows] == ["A->B"]
     assert {row.flow for row in await coordinator.partitions()} == {"A->B"}
-    world.ray.replicators[1].copy(key._replace(partition=1), 10)
+    world.first.copy(key._replace(partition=1), 10)
     await eventually(lambda: FlowName.parse(name) not in world.kafka.states)
     (status,) = await coordinator.backfills()
     assert (status.state, status.copied) == ("done", 25)
-    assert partition("orders") in world.ray.replicators[1].held
+    assert partition("orders") in world.first.held
     assert (await coordinator.backfill("A->B", INTO_AGAIN)).state == "done"
 
 
 async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
     """From where it is, with the bounds of before, though the source has grown."""
     fill(world)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.running()
+    await world.until_held(partition("orders"))
     request = read_request("orders", "earliest", None, into="again", partitions="0")
     name = (await coordinator.backfill("A->B", request)).name
     await eventually(lambda: held(world, name, 0))
     key = FlowPartition(FlowName.parse(name), "orders", 0)
-    world.ray.replicators[1].copy(key, 7)
+    world.first.copy(key, 7)
     where = TopicPartition("orders", 0)
     await eventually(lambda: world.kafka.states[key.flow][PARTITION.key(where)]["source_offset"] == 7)
     world.abandon(coordinator)
-    world.ray.replicators[1].alive = False
+    world.first.alive = False
     world.kafka.source_ends[where] = 1_000
     world.kafka.grow("A", "orders", 4)
     again = world.coordinator()
@@ -93,12 +91,11 @@ async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
 async def test_cancelled_and_gone_on_with(world: World) -> None:
     """What is cancelled is taken back and stays known; the same words go on where it was; a new topic begins anew."""
     fill(world)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.running()
+    await world.until_held(partition("orders"))
     name = (await coordinator.backfill("A->B", INTO_AGAIN)).name
     await eventually(lambda: held(world, name, 0))
-    world.ray.replicators[1].copy(FlowPartition(FlowName.parse(name), "orders", 0), 4)
+    world.first.copy(FlowPartition(FlowName.parse(name), "orders", 0), 4)
     cancelled = await coordinator.cancel_backfill("A->B", "orders", "again")
     assert (cancelled.state, cancelled.copied) == ("cancelled", 4)
     assert held(world, name, 0) is None
@@ -116,15 +113,14 @@ async def test_cancelled_and_gone_on_with(world: World) -> None:
 async def test_behind_the_live_copy(world: World) -> None:
     """The live copy learns first that others write its topic, and both have producers of their own."""
     fill(world)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start": "latest"})))
-    await eventually(lambda: len(world.ray.replicators[1].held) == 3)
+    coordinator = await world.running(settings(flow(topics={"refresh_interval_s": 0.005, "start": "latest"})))
+    await eventually(lambda: len(world.first.held) == 3)
     with pytest.raises(ConfigError, match="--behind"):
         await coordinator.backfill("A->B", read_request("orders", "earliest", None))
     request = read_request("orders", "earliest", None, behind=True)
     name = (await coordinator.backfill("A->B", request)).name
     await eventually(lambda: held(world, name, 2))
-    given, live = held(world, name, 0), world.ray.replicators[1].assigned[partition("orders")]
+    given, live = held(world, name, 0), world.first.assigned[partition("orders")]
     assert given is not None
     assert (given.target, given.end_offset) == (TopicPartition("A.orders", 0), 20)
     assert given.shared
@@ -138,13 +134,12 @@ async def test_behind_the_live_copy(world: World) -> None:
 async def test_it_ends_and_begins_with_its_flow(world: World) -> None:
     """Other settings of the flow: both begin anew, and nothing of it is left behind when the flow goes."""
     fill(world)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.running()
+    await world.until_held(partition("orders"))
     name = (await coordinator.backfill("A->B", INTO_AGAIN)).name
     await eventually(lambda: held(world, name, 0))
     await coordinator.apply(settings(flow(fetch={"max_wait_ms": 100})))
     await eventually(lambda: (given := held(world, name, 0)) is not None and given.epoch > 1)
     await coordinator.apply(settings(flow(enabled=False)))
-    assert not world.ray.replicators[1].held
+    assert not world.first.held
     assert world.kafka.states[FLOW]

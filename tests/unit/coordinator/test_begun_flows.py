@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
-from tests.unit.coordinator.fakes import World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import World, eventually, flow, partition, settings, shown
 
 
 def _between(clusters: dict[str, str], *flows: FlowSettings) -> MirrorSettings:
@@ -22,16 +22,7 @@ def _between(clusters: dict[str, str], *flows: FlowSettings) -> MirrorSettings:
 async def _begun(world: World) -> CoordinatorService:
     """A->B copies orders; elsewhere:9092 is the address of another cluster, moved:9092 of the same as before."""
     world.kafka.cluster_ids["elsewhere:9092"] = "cluster-E"
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    return coordinator
-
-
-async def _state(coordinator: CoordinatorService) -> str:
-    (status,) = (await coordinator.status()).flows
-    return status.state
+    return await world.copying("orders")
 
 
 @pytest.mark.parametrize("aliases", ["A", "B", "AB"])
@@ -53,7 +44,7 @@ async def test_up_with_another_cluster_is_refused_and_changes_nothing(world: Wor
         assert nothing == "nothing has been changed"
     assert coordinator.parts.settings is before
     assert world.kafka.log[log:] == []
-    assert partition("orders") in world.ray.replicators[1].held
+    assert partition("orders") in world.first.held
 
 
 async def test_the_same_cluster_at_another_address_is_taken(world: World) -> None:
@@ -61,7 +52,7 @@ async def test_the_same_cluster_at_another_address_is_taken(world: World) -> Non
     coordinator = await _begun(world)
     found = await coordinator.apply(_between({"B": "moved:9092"}))
     assert "restarted" in str(found)
-    await eventually(lambda: world.ray.replicators[1].assigned[partition("orders")].epoch == 2)
+    await eventually(lambda: world.first.assigned[partition("orders")].epoch == 2)
 
 
 async def test_a_dry_run_changes_nothing(world: World) -> None:
@@ -82,13 +73,9 @@ async def test_another_cluster_is_not_taken_unseen(world: World) -> None:
         await coordinator.apply(_between({"B": "moved:9092"}))
     world.kafka.unreachable.add("B")
     await coordinator.apply(settings(flow(fetch={"max_wait_ms": 100})))
-    await eventually(lambda: _is(coordinator, "unreachable"))
+    await shown(coordinator.status, lambda status: status.flows[0].state == "unreachable")
     world.kafka.unreachable.discard("B")
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-
-
-async def _is(coordinator: CoordinatorService, state: str) -> bool:
-    return await _state(coordinator) == state
+    await world.until_held(partition("orders"))
 
 
 @pytest.mark.parametrize("change", [{"fetch.max_wait_ms": "100"}, {"enabled": "false"}])
@@ -104,14 +91,10 @@ async def test_another_cluster_behind_the_same_address_is_noticed_before_its_sta
     opened = world.kafka.owners.copy()
     world.kafka.cluster_ids["B"] = "cluster-E"
     world.kafka.unreachable.discard("B")
-    await eventually(lambda: _tells(coordinator, "cluster-E", "cluster-B"))
+    status = await shown(coordinator.status, lambda status: "cluster-E" in " ".join(status.flows[0].problems))
+    assert "cluster-B" in " ".join(status.flows[0].problems)
     assert world.kafka.owners == opened
-    assert partition("orders") not in world.ray.replicators[1].held
-
-
-async def _tells(coordinator: CoordinatorService, *texts: str) -> bool:
-    (status,) = (await coordinator.status()).flows
-    return all(text in " ".join(status.problems) for text in texts)
+    assert partition("orders") not in world.first.held
 
 
 async def test_set_is_refused_as_well(world: World) -> None:
@@ -145,10 +128,9 @@ async def test_a_restarted_coordinator_remembers(world: World) -> None:
 async def test_down_and_up_is_a_way(world: World) -> None:
     """On another target the copy begins anew; the first target still keeps its own progress."""
     coordinator = await _begun(world)
-    world.ray.replicators[1].copy(partition("orders"), 50)
+    world.first.copy(partition("orders"), 50)
     assert await coordinator.down(1.0)
     world.kafka.states.clear()
-    after = world.coordinator()
-    await after.apply(_between({"B": "elsewhere:9092"}))
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    assert world.ray.replicators[1].assigned[partition("orders")].anchor.source_offset == 0
+    await world.running(_between({"B": "elsewhere:9092"}))
+    await world.until_held(partition("orders"))
+    assert world.first.assigned[partition("orders")].anchor.source_offset == 0

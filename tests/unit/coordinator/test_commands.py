@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror_ray.model.errors import ConfigError
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings, texts
 
 
 async def test_acts_are_kept_with_before_and_after(world: World) -> None:
@@ -30,7 +30,7 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
     ]
     assert {entry.outcome for entry in world.kept} == {"done"}
     assert "s3cret-of-the-page" not in repr(world.kept)
-    told = [event.text for event in await coordinator.events()]
+    told = await texts(coordinator)
     assert "pause by page 10.0.0.7: paused: nothing -> paused: orders-0" in told
 
 
@@ -44,4 +44,4 @@ async def test_what_is_refused_is_kept_and_told(world: World) -> None:
         await coordinator.act("eve@far", "begin", ())
     last = world.kept[-1]
     assert (last.operator, last.kind, last.outcome) == ("eve@far", "scale", "refused")
-    assert any("by eve@far was refused" in event.text for event in await coordinator.events())
+    assert any("by eve@far was refused" in text for text in await texts(coordinator))

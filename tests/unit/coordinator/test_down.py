@@ -16,8 +16,7 @@ from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partitio
 async def test_down_drains_persists_and_stops_everything(world: World) -> None:
     """After down the last anchors are written, replicators and heartbeat are stopped, the settings are forgotten."""
     world.kafka.add_topic("A", "orders", 2)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(replicators=2))
+    coordinator = await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 2)
     for replicator in pool.values():
@@ -34,8 +33,7 @@ async def test_down_drains_persists_and_stops_everything(world: World) -> None:
 async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The flush is cancelled with the flow's other tasks; its pairs are written all the same."""
     world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     await eventually(
         lambda: any(partition("orders") in replicator.held for replicator in world.ray.replicators.values())
     )
@@ -48,7 +46,7 @@ async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch:
         return await write(port, documents)
 
     monkeypatch.setattr(FakeFlowPort, "write_state", held_up_once)
-    world.ray.replicators[1].copy(partition("orders"), 11)
+    world.first.copy(partition("orders"), 11)
     await asyncio.wait_for(begun.wait(), 2.0)
     assert await coordinator.down(2.0)
     assert world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 11
@@ -59,11 +57,8 @@ async def test_down_ends_in_time_though_a_replicator_hangs(
     world: World, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Whatever it does not answer, not even to its task being cancelled, the caller goes on after the deadline."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    monkeypatch.setattr(world.ray.replicators[1], method, _hang)
+    coordinator = await world.copying("orders")
+    monkeypatch.setattr(world.first, method, _hang)
     async with asyncio.timeout(4.0):
         assert await coordinator.down(0.1) is (method != "release")
     assert world.memory.blob is None
@@ -74,8 +69,7 @@ async def test_down_ends_in_time_though_nothing_was_established(world: World, mo
     monkeypatch.setattr(FakeFlowPort, "open", _hang)
     monkeypatch.setattr(FakeFlowPort, "close", _hang)
     world.ray.no_room = True
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     update = asyncio.create_task(coordinator.apply(settings(flow("A->C"))))
     await asyncio.sleep(0.02)
     assert not update.done()

@@ -16,7 +16,7 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.unit.coordinator.fake_kafka import FakeFlowPort
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings, shown, texts
 
 ORDERS = partition("orders")
 REMOTE = TopicPartition("A.orders", 0)
@@ -35,10 +35,9 @@ def world(world: World) -> World:
 
 async def begun(world: World, **trouble: str) -> CoordinatorService:
     """A system that has copied 50 records of one partition."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow(trouble=trouble)))
-    await eventually(lambda: ORDERS in world.ray.replicators[1].held)
-    world.ray.replicators[1].copy(ORDERS, 50)
+    coordinator = await world.running(settings(flow(trouble=trouble)))
+    await eventually(lambda: ORDERS in world.first.held)
+    world.first.copy(ORDERS, 50)
     world.kafka.ends[REMOTE] = 50
     await eventually(lambda: record(world)["source_offset"] == 50)
     return coordinator
@@ -57,20 +56,14 @@ def gaps(world: World) -> list[dict[str, Any]]:
 async def test_stop_waits_for_an_answer_and_says_which_there_are(world: World) -> None:
     """By default the partition stays stopped; status shows kind and commands, `resolve` carries the answer out once."""
     coordinator = await begun(world)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", REMOVED)
-
-    async def shown() -> bool:
-        (line,) = await coordinator.partitions()
-        return line.trouble == "source_removed"
-
-    await eventually(shown)
-    (line,) = await coordinator.partitions()
+    world.first.stop_partition(ORDERS, "stopped", REMOVED)
+    (line,) = await shown(coordinator.partitions, lambda rows: rows[0].trouble == "source_removed")
     assert line.state == "stopped"
     assert "resolve 'A->B' orders:0 --by skip" in (line.reason or "")
     assert (await coordinator.status()).flows[0].state == "degraded"
     assert record(world)["source_offset"] == 50
     assert await coordinator.resolve("A->B", "orders", 0, "skip") == ("orders-0",)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 80)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 80)
     (gap,) = gaps(world)
     assert (gap["kind"], gap["policy"], gap["source_from"], gap["source_to"]) == ("source_removed", "skip", 50, 80)
     (told,) = await coordinator.gaps("A->B")
@@ -82,48 +75,42 @@ async def test_skip_by_policy_is_recorded_and_told(world: World) -> None:
     """The partition is taken back, its new pair and the gap are one transaction, and it is handed out anew."""
     coordinator = await begun(world, source_removed="skip")
     before = len(world.kafka.log)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", REMOVED)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 80)
+    world.first.stop_partition(ORDERS, "stopped", REMOVED)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 80)
     log = world.kafka.log[before:]
     order = ["write repair/orders/0", f"release {ORDERS}", "write gap/orders/0/", f"assign {ORDERS}"]
     at = [next(index for index, line in enumerate(log) if line.startswith(step)) for step in order]
     assert at == sorted(at)
-    assert world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 50
-    texts = [event.text for event in await coordinator.events()]
-    assert any("source_removed" in text and "skip by the flow's policy" in text for text in texts)
-    assert any("goes on at source offset 80" in text for text in texts)
+    assert world.first.assigned[ORDERS].anchor.target_offset == 50
+    told = await texts(coordinator)
+    assert any("source_removed" in text and "skip by the flow's policy" in text for text in told)
+    assert any("goes on at source offset 80" in text for text in told)
 
 
 async def test_resync_empties_the_target_before_it_copies_anew(world: World) -> None:
     """A copy whose place is lost: DeleteRecords up to the end, a producer of its own, from the source's start."""
     await begun(world, policy="resync")
     world.kafka.source_starts[TopicPartition("orders", 0)] = 20
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 20)
-    assignment = world.ray.replicators[1].assigned[ORDERS]
+    world.first.stop_partition(ORDERS, "stopped", LOST)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 20)
+    assignment = world.first.assigned[ORDERS]
     assert (assignment.anchor.target_offset, assignment.anchor.sequence) == (50, None)
     assert assignment.producer_id not in (-1, 4242)
-    log = world.kafka.log
-    written = [index for index, line in enumerate(log) if line.startswith("write gap")]
-    assert log.index("delete A.orders-0 before 50") < written[0]
+    assert world.kafka.log.index("delete A.orders-0 before 50") < world.kafka.log.place("write gap")
     assert len(gaps(world)) == 1
 
 
 async def test_what_follows_from_an_answer_has_the_name_of_whoever_gave_it(world: World) -> None:
     """What is deleted on the target, and the events, also when another coordinator carries it out."""
     coordinator = await begun(world)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
-
-    async def stopped() -> bool:
-        return (await coordinator.partitions())[0].trouble == "copy_lost"
-
-    await eventually(stopped)
+    world.first.stop_partition(ORDERS, "stopped", LOST)
+    await shown(coordinator.partitions, lambda rows: rows[0].trouble == "copy_lost")
     await coordinator.act("page alice@10.0.0.7", "resolve", ("A->B", "orders", 0, "resync"))
     await eventually(lambda: "delete A.orders-0 before 50 by page alice@10.0.0.7" in world.kafka.log)
     await eventually(lambda: len(gaps(world)) == 1)
-    texts = [event.text for event in await coordinator.events()]
-    assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in texts)
-    assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in texts)
+    told = await texts(coordinator)
+    assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in told)
+    assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in told)
 
 
 async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
@@ -137,20 +124,16 @@ async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
 
     with monkeypatch.context() as broken:
         broken.setattr(FakeFlowPort, "delete_records", fails)
-        world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
+        world.first.stop_partition(ORDERS, "stopped", LOST)
         await eventually(lambda: "repair/orders/0" in world.kafka.states[FLOW])
-        await eventually(lambda: ORDERS not in world.ray.replicators[1].held)
-
-        async def said() -> bool:
-            (line,) = await first.partitions()
-            return "resync is under way" in (line.reason or "") and "B can't be reached" in (line.reason or "")
-
-        await eventually(said)
+        await eventually(lambda: ORDERS not in world.first.held)
+        await shown(first.partitions, lambda rows: "resync is under way" in (rows[0].reason or ""))
+        await shown(first.partitions, lambda rows: "B can't be reached" in (rows[0].reason or ""))
         world.abandon(first)
     before = len(world.kafka.log)
     second = world.coordinator()
     await second.begin()
-    await eventually(lambda: ORDERS in world.ray.replicators[1].held)
+    await eventually(lambda: ORDERS in world.first.held)
     log = world.kafka.log[before:]
     assigned = next(index for index, line in enumerate(log) if line.startswith(f"assign {ORDERS}"))
     assert log.index("delete A.orders-0 before 50") < assigned
@@ -162,12 +145,8 @@ async def test_answer_that_can_not_be_given_is_refused(world: World) -> None:
     coordinator = await begun(world)
     with pytest.raises(ConfigError, match="no trouble"):
         await coordinator.resolve("A->B", "orders", 0, "skip")
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
-
-    async def known() -> bool:
-        return (await coordinator.partitions())[0].trouble == "copy_lost"
-
-    await eventually(known)
+    world.first.stop_partition(ORDERS, "stopped", LOST)
+    await shown(coordinator.partitions, lambda rows: rows[0].trouble == "copy_lost")
     with pytest.raises(ConfigError, match="twice"):
         await coordinator.resolve("A->B", "orders", 0, "skip")
 
@@ -175,17 +154,13 @@ async def test_answer_that_can_not_be_given_is_refused(world: World) -> None:
 async def test_trouble_that_passes_by_itself_is_forgotten(world: World) -> None:
     """A partition that copies again shows no trouble, and can't be resolved any more."""
     coordinator = await begun(world)
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     copying = replicator.held[ORDERS]
     replicator.stop_partition(ORDERS, "stopped", LOST)
-
-    async def trouble(kind: str | None) -> bool:
-        return (await coordinator.partitions())[0].trouble == kind
-
-    await eventually(lambda: trouble("copy_lost"))
+    await shown(coordinator.partitions, lambda rows: rows[0].trouble == "copy_lost")
     replicator.held[ORDERS] = copying
     replicator.changed.add(ORDERS)
-    await eventually(lambda: trouble(None))
+    await shown(coordinator.partitions, lambda rows: rows[0].trouble is None)
     with pytest.raises(ConfigError, match="no trouble"):
         await coordinator.resolve("A->B", "orders", None, "resync")
 
@@ -195,10 +170,10 @@ async def test_deleted_remote_topic_is_created_again_by_policy(world: World) -> 
     await begun(world, target_missing="skip")
     del world.kafka.sources["B"]["A.orders"]
     world.kafka.ends[REMOTE] = 0
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].epoch == 2)
-    anchor = world.ray.replicators[1].assigned[ORDERS].anchor
+    await eventually(lambda: world.first.assigned[ORDERS].epoch == 2)
+    anchor = world.first.assigned[ORDERS].anchor
     assert (anchor.source_offset, anchor.target_offset) == (50, 0)
-    assert world.ray.replicators[1].assigned[ORDERS].target_topic_id == world.kafka.sources["B"]["A.orders"].topic_id
+    assert world.first.assigned[ORDERS].target_topic_id == world.kafka.sources["B"]["A.orders"].topic_id
     assert gaps(world)[0]["kind"] == "target_missing"
 
 
@@ -206,18 +181,14 @@ async def test_deleted_remote_topic_is_resolved_as_a_whole(world: World) -> None
     """The refused topic names the commands; one partition alone can't be answered for."""
     coordinator = await begun(world)
     del world.kafka.sources["B"]["A.orders"]
-
-    async def refused() -> bool:
-        return (await coordinator.topics())[0].state == "refused"
-
-    await eventually(refused)
-    assert "resolve 'A->B' orders --by resync" in ((await coordinator.topics())[0].reason or "")
+    (row,) = await shown(coordinator.topics, lambda rows: rows[0].state == "refused")
+    assert "resolve 'A->B' orders --by resync" in (row.reason or "")
     assert (await coordinator.partitions())[0].trouble == "target_missing"
     with pytest.raises(ConfigError, match="whole topic"):
         await coordinator.resolve("A->B", "orders", 0, "resync")
     world.kafka.ends[REMOTE] = 0
     await coordinator.resolve("A->B", "orders", None, "resync")
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 0)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 0)
 
 
 async def test_recreated_remote_topic_with_records_is_never_written_to(world: World) -> None:
@@ -225,13 +196,9 @@ async def test_recreated_remote_topic_with_records_is_never_written_to(world: Wo
     coordinator = await begun(world, policy="resync")
     world.kafka.add_topic("B", "A.orders")
     world.kafka.ends[REMOTE] = 7
-
-    async def declined() -> bool:
-        return "nothing accounts for" in ((await coordinator.topics())[0].reason or "")
-
-    await eventually(declined)
-    assert not [line for line in world.kafka.log if line.startswith("delete")]
-    replicator = world.ray.replicators[1]
+    await shown(coordinator.topics, lambda rows: "nothing accounts for" in (rows[0].reason or ""))
+    assert not world.kafka.log.beginning("delete")
+    replicator = world.first
     assert ORDERS not in replicator.held
     assert [line.split()[0] for line in replicator.log if str(ORDERS) in line] == ["assign", "release"]
 
@@ -241,8 +208,8 @@ async def test_recreated_source_topic_is_copied_behind_the_old_one(world: World)
     await begun(world, source_recreated="skip")
     world.kafka.add_topic("A", "orders")
     new = world.kafka.sources["A"]["orders"].topic_id
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].source_topic_id == new)
-    anchor = world.ray.replicators[1].assigned[ORDERS].anchor
+    await eventually(lambda: world.first.assigned[ORDERS].source_topic_id == new)
+    anchor = world.first.assigned[ORDERS].anchor
     assert (anchor.source_offset, anchor.target_offset) == (0, 50)
     assert gaps(world)[0]["target_from"] == 50
 
@@ -252,31 +219,31 @@ async def test_truncated_target_finds_its_place_before_it_is_emptied(world: Worl
     await begun(world, policy="resync")
     world.kafka.ends[REMOTE] = 40
     truncated = PartitionFault(kind="target_truncated", text="ends at 40", target_from=40, target_to=50)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", truncated)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 0)
-    assert world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 0
-    assert not [line for line in world.kafka.log if line.startswith("delete")]
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", LOST)
+    world.first.stop_partition(ORDERS, "stopped", truncated)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 0)
+    assert world.first.assigned[ORDERS].anchor.target_offset == 0
+    assert not world.kafka.log.beginning("delete")
+    world.first.stop_partition(ORDERS, "stopped", LOST)
     await eventually(lambda: "delete A.orders-0 before 40" in world.kafka.log)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].anchor.target_offset == 40)
+    await eventually(lambda: world.first.assigned[ORDERS].anchor.target_offset == 40)
 
 
 async def test_refused_record_is_left_out(world: World) -> None:
     """Skip puts the range into the assignment, next to those that were left out before."""
     await begun(world, record_refused="skip")
     refused = PartitionFault(kind="record_refused", text="too large", source_from=50, source_to=51)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", refused)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].skip == ((50, 51),))
+    world.first.stop_partition(ORDERS, "stopped", refused)
+    await eventually(lambda: world.first.assigned[ORDERS].skip == ((50, 51),))
     again = PartitionFault(kind="record_refused", text="too large", source_from=60, source_to=61)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", again)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].skip == ((50, 51), (60, 61)))
+    world.first.stop_partition(ORDERS, "stopped", again)
+    await eventually(lambda: world.first.assigned[ORDERS].skip == ((50, 51), (60, 61)))
     assert len(gaps(world)) == 2
 
 
 async def test_what_is_said_after_a_decision_is_not_decided_again(world: World) -> None:
     """A replicator that goes on about the same trouble until it is released brings about one decision, and one gap."""
     coordinator = await begun(world, source_removed="skip")
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     stopped = replace(replicator.held[ORDERS], state="stopped", reason="removed", trouble=REMOVED)
     replicator.stop_partition(ORDERS, "removed", REMOVED)
 
@@ -298,30 +265,26 @@ async def test_raised_limit_lets_a_refused_record_through(world: World, monkeypa
     """The remote topic's config is read again while a record waits for it, and the partition handed out by it."""
     await begun(world)
     refused = PartitionFault(kind="record_refused", text="too large", source_from=50, source_to=51)
-    world.ray.replicators[1].stop_partition(ORDERS, "stopped", refused)
+    world.first.stop_partition(ORDERS, "stopped", refused)
     await asyncio.sleep(0.05)
-    assert world.ray.replicators[1].assigned[ORDERS].epoch == 1
+    assert world.first.assigned[ORDERS].epoch == 1
 
     async def raised(self: FakeFlowPort, remote: Sequence[str]) -> dict[str, TargetLimits]:
         return dict.fromkeys(remote, TargetLimits(max_message_bytes=5_000_000, compress_with=None))
 
     monkeypatch.setattr(FakeFlowPort, "limits", raised)
-    await eventually(lambda: world.ray.replicators[1].assigned[ORDERS].max_message_bytes == 5_000_000)
-    assert world.ray.replicators[1].assigned[ORDERS].anchor.source_offset == 50
+    await eventually(lambda: world.first.assigned[ORDERS].max_message_bytes == 5_000_000)
+    assert world.first.assigned[ORDERS].anchor.source_offset == 50
     assert gaps(world) == []
 
 
 async def test_answer_stands_where_what_is_before_the_record_is_acknowledged_later(world: World) -> None:
     """The record stopped the partition before the batches in front of it were committed; then they are."""
     coordinator = await begun(world)
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     refused = PartitionFault(kind="record_refused", text="too large", source_from=60, source_to=61)
     replicator.stop_partition(ORDERS, "stopped", refused)
-
-    async def shown() -> bool:
-        return (await coordinator.partitions())[0].trouble == "record_refused"
-
-    await eventually(shown)
+    await shown(coordinator.partitions, lambda rows: rows[0].trouble == "record_refused")
     await coordinator.resolve("A->B", "orders", 0, "skip")
     replicator.held[ORDERS] = replace(replicator.held[ORDERS], anchor=OffsetPair(60, 60))
     world.kafka.ends[REMOTE] = 60

@@ -10,13 +10,10 @@ from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partitio
 
 async def test_topics_and_partitions_that_appear_are_found(world: World) -> None:
     """A topic created while the flow runs, and partitions added to another, are copied without being told."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    await world.copying("orders")
     world.kafka.add_topic("A", "late")
     world.kafka.grow("A", "orders", 3)
-    await eventually(lambda: {partition("late"), partition("orders", 2)} <= set(world.ray.replicators[1].held))
+    await eventually(lambda: {partition("late"), partition("orders", 2)} <= set(world.first.held))
     assert "create A.orders 3" in world.kafka.log
 
 
@@ -25,26 +22,23 @@ async def test_only_what_could_not_be_asked_is_asked_again(world: World) -> None
     late = TopicPartition("A.orders", 2)
     world.kafka.add_topic("A", "orders", 3)
     world.kafka.leaderless.add(late)
-    await world.coordinator().apply(settings())
+    await world.running()
     await eventually(lambda: len(world.kafka.asked) > 2)
     assert {len(question) for question in world.kafka.asked[1:]} == {1}
-    assert not world.ray.replicators[1].held
+    assert not world.first.held
     world.kafka.leaderless.clear()
-    await eventually(lambda: len(world.ray.replicators[1].held) == 3)
+    await eventually(lambda: len(world.first.held) == 3)
     assert [len(question) for question in world.kafka.asked[-2:]] == [1, 3]
 
 
 async def test_clusters_that_do_not_change_cost_a_look(world: World) -> None:
     """Nothing is gone into while there is nothing new; a topic that appears is."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    await world.copying("orders")
     before = world.kafka.selected
     await asyncio.sleep(0.1)
     assert world.kafka.selected - before <= 2
     world.kafka.add_topic("A", "late")
-    await eventually(lambda: partition("late") in world.ray.replicators[1].held)
+    await world.until_held(partition("late"))
 
 
 async def test_remote_topic_with_foreign_records_is_refused(world: World) -> None:
@@ -53,21 +47,19 @@ async def test_remote_topic_with_foreign_records_is_refused(world: World) -> Non
         world.kafka.add_topic("A", topic)
     world.kafka.add_topic("B", "A.orders")
     world.kafka.ends[TopicPartition("A.orders", 0)] = 10
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("other") in world.ray.replicators[1].held)
+    coordinator = await world.running()
+    await world.until_held(partition("other"))
     topics = {row.topic: row for row in await coordinator.topics()}
     assert topics["orders"].state == "refused"
     assert "not empty" in (topics["orders"].reason or "")
-    assert partition("orders") not in world.ray.replicators[1].held
+    assert partition("orders") not in world.first.held
     assert (await coordinator.status()).flows[0].state == "degraded"
 
 
 async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> None:
     """A source topic that was deleted and created again is taken back and refused."""
     world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     replicator = world.ray.replicators
     await eventually(lambda: partition("orders") in replicator[1].held)
     old = world.kafka.sources["A"]["orders"].topic_id
@@ -82,12 +74,9 @@ async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> 
 
 async def test_remote_topic_deleted_under_us_is_not_created_again(world: World) -> None:
     """A remote topic that vanishes is refused, not silently begun anew."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.copying("orders")
     del world.kafka.sources["B"]["A.orders"]
-    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders") not in world.first.held)
     assert "A.orders" not in world.kafka.sources["B"]
     assert (await coordinator.topics())[0].state == "refused"
 
@@ -96,18 +85,17 @@ async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None
     """The first writer is taken back and told to count before the second one is anchored, by a producer of its own."""
     world.naming = lambda _flow, topic: topic + ".copy"
     world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow()))
+    coordinator = await world.running(settings(flow()))
     ours, other = partition("orders"), partition("orders", 0, FlowName("C", "B"))
-    await eventually(lambda: ours in world.ray.replicators[1].held)
-    assert not world.ray.replicators[1].assigned[ours].shared
-    world.ray.replicators[1].copy(ours, 30)
+    await eventually(lambda: ours in world.first.held)
+    assert not world.first.assigned[ours].shared
+    world.first.copy(ours, 30)
     world.kafka.ends[TopicPartition("orders.copy", 0)] = 30
     world.kafka.add_topic("C", "orders")
     before = len(world.kafka.log)
     await coordinator.apply(settings(flow(), flow("C->B")))
-    await eventually(lambda: other in world.ray.replicators[1].held and ours in world.ray.replicators[1].held)
-    first, second = (world.ray.replicators[1].assigned[key] for key in (ours, other))
+    await eventually(lambda: other in world.first.held and ours in world.first.held)
+    first, second = (world.first.assigned[key] for key in (ours, other))
     assert first.shared
     assert second.shared
     assert (first.anchor.source_offset, first.anchor.target_offset, first.anchor.sequence) == (30, 30, 30)
@@ -123,11 +111,9 @@ async def test_declared_shared_topic_may_be_filled_already(world: World) -> None
     world.kafka.add_topic("A", "orders")
     world.kafka.add_topic("B", "A.orders")
     world.kafka.ends[TopicPartition("A.orders", 0)] = 10
-    await world.coordinator().apply(
-        settings(flow(topics={"refresh_interval_s": 0.005, "shared_remote": ("A\\.orders",)}))
-    )
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    assignment = world.ray.replicators[1].assigned[partition("orders")]
+    await world.running(settings(flow(topics={"refresh_interval_s": 0.005, "shared_remote": ("A\\.orders",)})))
+    await world.until_held(partition("orders"))
+    assignment = world.first.assigned[partition("orders")]
     assert assignment.shared
     assert (assignment.anchor.target_offset, assignment.anchor.next_sequence) == (10, 0)
     assert assignment.producer_id != world.kafka.states[FLOW]["flow"]["producer_id"]

@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.config.limits import LimitSettings
 from mirror_ray.config.settings import MirrorSettings
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings, shown, texts
 
 
 def _limited(**limits: object) -> MirrorSettings:
@@ -24,14 +24,13 @@ def _allowed(world: World) -> list[float]:
 async def test_replicators_share_a_limit_and_hear_when_there_is_none(world: World) -> None:
     """Together they may never read more; one without a share would not be limited."""
     world.kafka.add_topic("A", "orders", 4)
-    coordinator = world.coordinator()
-    await coordinator.apply(_limited(bytes_per_second=1_000_000))
+    coordinator = await world.running(_limited(bytes_per_second=1_000_000))
     await eventually(lambda: [round(number) for number in _allowed(world)] == [500_000, 500_000])
     (shown,) = (await coordinator.status()).flows
     assert (shown.limit_bytes_per_s, shown.why) == (1_000_000, None)
     await coordinator.set("A->B", {"limits.bytes_per_second": "100000"})
     await eventually(lambda: [round(number) for number in _allowed(world)] == [50_000, 50_000])
-    assert sum(line.startswith("assign") for line in world.kafka.log) == 4
+    assert len(world.kafka.log.beginning("assign")) == 4
     await coordinator.set("A->B", {"limits.bytes_per_second": None})
     await eventually(lambda: all(not replicator.allowances for replicator in world.ray.replicators.values()))
 
@@ -50,19 +49,14 @@ async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
     assert (await coordinator.partitions())[0].reason == status.flows[0].why
     await coordinator.set("A->B", {"limits.windows": "00:00-24:00"})
     await eventually(lambda: any(replicator.held for replicator in world.ray.replicators.values()))
-    texts = [event.text for event in await coordinator.events()]
-    assert "inside limits.windows again: copying goes on" in texts
-
-    async def running() -> bool:
-        return (await coordinator.status()).flows[0].state == "running"
-
-    await eventually(running)
+    told = await texts(coordinator)
+    assert "inside limits.windows again: copying goes on" in told
+    await shown(coordinator.status, lambda status: status.flows[0].state == "running")
 
 
 async def test_limits_that_can_not_be_meant_change_nothing(world: World) -> None:
     """The key is named."""
-    coordinator = world.coordinator()
-    await coordinator.apply(_limited(bytes_per_second=1_000_000))
+    coordinator = await world.running(_limited(bytes_per_second=1_000_000))
     with pytest.raises(Exception, match=r"limits\.windows: 'nights' is no time of the week"):
         await coordinator.set("A->B", {"limits.windows": "nights"})
     assert (await coordinator.configuration()).flows[0].limits.bytes_per_second == 1_000_000

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
-from tests.unit.coordinator.fakes import FLOW, QUICK, World, eventually, partition, settings
+from mirror_ray.observe.status import SystemStatus
+from tests.unit.coordinator.fakes import FLOW, QUICK, World, eventually, partition, settings, shown, texts
 
 
 async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: World) -> None:
     """After a kill the survivor has everything with a higher epoch, a replacement comes, the survivor never stopped."""
     world.kafka.add_topic("A", "orders", 4)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(replicators=2))
+    await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
     kept, lost = set(pool[1].held), set(pool[2].held)
@@ -39,30 +38,24 @@ async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: W
 
 async def test_assignment_made_during_an_exchange_goes_with_the_next(world: World) -> None:
     """A replicator that answers slowly gets every partition all the same."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    await world.running()
     await eventually(lambda: 1 in world.ray.replicators)
-    world.ray.replicators[1].answers_after_s = 0.02
+    world.first.answers_after_s = 0.02
     for number in range(5):
         world.kafka.add_topic("A", f"topic-{number}")
-        await eventually(partial(_holds, world, f"topic-{number}"))
-
-
-def _holds(world: World, topic: str) -> bool:
-    return partition(topic) in world.ray.replicators[1].held
+        await world.until_held(partition(f"topic-{number}"))
 
 
 async def test_silent_replicator_is_killed_before_its_partitions_move(world: World) -> None:
     """One that does not answer keeps its partitions until it has been killed."""
     world.kafka.add_topic("A", "orders", 2)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(replicators=2))
+    await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
     (stuck,) = pool[2].held
     before = len(world.kafka.log)
     pool[2].silent = True
-    await eventually(lambda: any(line.startswith(f"assign {stuck} ") for line in world.kafka.log[before:]))
+    await eventually(lambda: world.kafka.log.beginning(f"assign {stuck} ", since=before))
     log = world.kafka.log[before:]
     killed = log.index(f"kill {pool[2].id}")
     assert killed < next(index for index, line in enumerate(log) if line.startswith(f"assign {stuck} "))
@@ -71,14 +64,13 @@ async def test_silent_replicator_is_killed_before_its_partitions_move(world: Wor
 async def test_scale_moves_the_newcomers_share_and_drains_before_removal(world: World) -> None:
     """From two to three at most a third moves, each released first; back to two, the third is drained and stopped."""
     world.kafka.add_topic("A", "orders", 6)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(replicators=2))
+    coordinator = await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 6)
     before = len(world.kafka.log)
     await coordinator.scale(3)
     await eventually(lambda: len(pool) == 3 and all(len(replicator.held) == 2 for replicator in pool.values()))
-    assert len([line for line in world.kafka.log[before:] if line.startswith("release")]) == 2
+    assert len(world.kafka.log.beginning("release", since=before)) == 2
     await coordinator.scale(2)
     await eventually(lambda: f"stop {pool[3].id}" in world.kafka.log)
     await eventually(lambda: [len(pool[number].held) for number in (1, 2)] == [3, 3])
@@ -89,41 +81,26 @@ async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -
     """While Ray has no room the flow says so; when there is room it copies."""
     world.kafka.add_topic("A", "orders")
     world.ray.no_room = True
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-
-    async def shown() -> bool:
-        return any("no room" in problem for problem in (await coordinator.status()).flows[0].problems)
-
-    await eventually(shown)
+    coordinator = await world.running()
+    await shown(coordinator.status, lambda status: any("no room" in text for text in status.flows[0].problems))
     world.ray.no_room = False
-    await eventually(lambda: bool(world.ray.replicators) and partition("orders") in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders") in world.first.held)
 
 
 async def test_replicator_that_answers_with_errors_is_shown_and_told_once(world: World) -> None:
     """An error that nobody foresaw degrades the flow for as long as it lasts, and is one event, not one per attempt."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.copying("orders")
 
-    async def told() -> list[str]:
-        return [event.text for event in await coordinator.events() if "KeyError: 'orders'" in event.text]
+    def degraded(status: SystemStatus) -> bool:
+        (row,) = status.flows
+        return row.state == "degraded" and any("KeyError: 'orders'" in problem for problem in row.problems)
 
-    async def shown() -> bool:
-        (status,) = (await coordinator.status()).flows
-        return status.state == "degraded" and any("KeyError: 'orders'" in problem for problem in status.problems)
-
-    world.ray.replicators[1].bug = KeyError("orders")
-    await eventually(shown)
+    world.first.bug = KeyError("orders")
+    await shown(coordinator.status, degraded)
     for _ in range(20):
-        assert await shown()
+        assert degraded(await coordinator.status())
         await asyncio.sleep(QUICK.respawn_s / 4)
-    assert len(await told()) == 1
-    world.ray.replicators[1].bug = None
-
-    async def healed() -> bool:
-        return not (await coordinator.status()).flows[0].problems
-
-    await eventually(healed)
-    assert any("answers without errors again" in event.text for event in await coordinator.events())
+    assert sum("KeyError: 'orders'" in text for text in await texts(coordinator)) == 1
+    world.first.bug = None
+    await shown(coordinator.status, lambda status: not status.flows[0].problems)
+    assert any("answers without errors again" in text for text in await texts(coordinator))

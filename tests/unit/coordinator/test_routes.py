@@ -19,7 +19,7 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from tests.support.transforms import by_first, steps
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings, shown
 
 EU, US = FLOW._replace(route="eu"), FLOW._replace(route="us")
 LIVE = partition("orders")
@@ -51,8 +51,8 @@ async def started(world: World, *transforms: tuple[str, dict[str, Any]]) -> Coor
 
 async def assigned(world: World, key: FlowPartition) -> Assignment:
     """The partition's assignment, once it has one."""
-    await eventually(lambda: key in world.ray.replicators[1].held)
-    return world.ray.replicators[1].assigned[key]
+    await eventually(lambda: key in world.first.held)
+    return world.first.assigned[key]
 
 
 def record(world: World, key: FlowPartition) -> PartitionRecord:
@@ -64,7 +64,7 @@ async def copied(world: World, numbers: dict[FlowPartition, int]) -> None:
     """So many more offsets each, all of them records of its own, are copied and persisted."""
     for key, number in numbers.items():
         await assigned(world, key)
-        world.ray.replicators[1].copy(key, number)
+        world.first.copy(key, number)
         world.kafka.ends[REMOTES[key]] = world.kafka.ends.get(REMOTES[key], 0) + number
     await eventually(lambda: all(record(world, p).target_offset == world.kafka.ends[REMOTES[p]] for p in numbers))
 
@@ -90,22 +90,18 @@ async def test_a_pause_of_the_flow_is_one_of_its_routes(world: World) -> None:
         await assigned(world, key)
     assert {line.flow for line in await coordinator.partitions("A->B")} == {"A->B", "A->B#eu", "A->B#us"}
     await coordinator.pause("A->B", "orders")
-    await eventually(lambda: not world.ray.replicators[1].held)
+    await eventually(lambda: not world.first.held)
     assert {line.state for line in await coordinator.partitions()} == {"paused"}
     await coordinator.resume("A->B", "orders")
     trouble = PartitionFault(kind="transform_failed", text="it is bad", source_from=9, source_to=10)
     for key in (LIVE, TO_EU, TO_US):
         await assigned(world, key)
     for key in (LIVE, TO_EU):
-        world.ray.replicators[1].stop_partition(key, "it is bad", trouble)
-    await eventually(lambda: _troubled(coordinator, 2))
+        world.first.stop_partition(key, "it is bad", trouble)
+    await shown(coordinator.partitions, lambda rows: [row.trouble for row in rows].count("transform_failed") == 2)
     await coordinator.resolve("A->B", "orders", 0, "skip")
     await eventually(lambda: all(record(world, key).skip == ((9, 10),) for key in (LIVE, TO_EU)))
     assert record(world, TO_US).skip == ()
-
-
-async def _troubled(coordinator: CoordinatorService, count: int) -> bool:
-    return sum(line.trouble == "transform_failed" for line in await coordinator.partitions()) == count
 
 
 async def test_who_is_behind_comes_to_the_same_place_before_the_flow_ends(world: World) -> None:
@@ -113,9 +109,9 @@ async def test_who_is_behind_comes_to_the_same_place_before_the_flow_ends(world:
     coordinator = await started(world)
     await copied(world, {LIVE: 20, TO_EU: 5, TO_US: 20})
     ending = asyncio.create_task(coordinator.down(10.0))
-    await eventually(lambda: world.ray.replicators[1].assigned[TO_EU].end_offset == 27)
-    assert world.ray.replicators[1].assigned[TO_EU].anchor.source_offset == 12
-    assert LIVE not in world.ray.replicators[1].held
+    await eventually(lambda: world.first.assigned[TO_EU].end_offset == 27)
+    assert world.first.assigned[TO_EU].anchor.source_offset == 12
+    assert LIVE not in world.first.held
     await copied(world, {TO_EU: 15})
     assert await ending
     assert {record(world, key).aligned_at for key in (LIVE, TO_EU, TO_US)} == {27}
@@ -127,7 +123,7 @@ async def test_who_is_behind_comes_to_the_same_place_before_the_flow_ends(world:
     places = {key: (await assigned(world, key)).anchor.source_offset for key in (LIVE, TO_EU, to_asia)}
     assert set(places.values()) == {27}
     assert record(world, LIVE).aligned_at is None
-    assert TO_US not in world.ray.replicators[1].held
+    assert TO_US not in world.first.held
 
 
 async def test_a_route_that_comes_back_goes_on_where_its_flow_routes_again(world: World) -> None:
@@ -149,11 +145,13 @@ async def test_transforms_do_not_change_where_a_route_is_behind(world: World) ->
     await copied(world, {LIVE: 20, TO_EU: 5, TO_US: 20})
     world.abandon(coordinator)
     # As after a crash: nobody has brought them together.
-    world.ray.replicators[1].alive = False
+    world.first.alive = False
     world.memory.blob = None
     changed = await started(world, by_first(u="asia"))
-    await eventually(lambda: _stopped(changed))
-    (line,) = [line for line in await changed.partitions() if line.flow == "A->B"]
+    rows = await shown(
+        changed.partitions, lambda rows: any((row.flow, row.state) == ("A->B", "stopped") for row in rows)
+    )
+    (line,) = [row for row in rows if row.flow == "A->B"]
     assert "its routes have not come to the same source offset" in (line.reason or "")
     assert not any(replicator.held for replicator in world.ray.replicators.values() if replicator.alive)
     assert await changed.down(10.0)
@@ -161,20 +159,16 @@ async def test_transforms_do_not_change_where_a_route_is_behind(world: World) ->
     assert (await assigned(world, TO_EU)).anchor.source_offset == 12
 
 
-async def _stopped(coordinator: CoordinatorService) -> bool:
-    return any(line.flow == "A->B" and line.state == "stopped" for line in await coordinator.partitions())
-
-
 async def test_an_end_that_a_dead_coordinator_set_is_lifted(world: World) -> None:
     """Also where the copier has passed over what lies behind it."""
     coordinator = await started(world)
     await copied(world, {LIVE: 20, TO_EU: 5, TO_US: 20})
     ending = asyncio.create_task(coordinator.down(10.0))
-    await eventually(lambda: world.ray.replicators[1].assigned[TO_EU].end_offset == 27)
+    await eventually(lambda: world.first.assigned[TO_EU].end_offset == 27)
     ending.cancel()
     world.abandon(coordinator)
     await started(world)
-    world.ray.replicators[1].copy(TO_EU, 100)
+    world.first.copy(TO_EU, 100)
     await eventually(lambda: record(world, TO_EU).end_offset is None)
     assert record(world, TO_EU).source_offset == 27
 

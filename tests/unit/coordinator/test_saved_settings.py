@@ -84,8 +84,7 @@ def test_anything_else_is_a_sentence(blob: bytes) -> None:
 
 async def test_what_does_not_fit_is_named_without_its_value(world: World, tmp_path: Path) -> None:
     """A literal secret is in there, and in no sentence about it."""
-    coordinator = world.coordinator()
-    await coordinator.apply(_loaded(tmp_path, _HIDDEN))
+    await world.running(_loaded(tmp_path, _HIDDEN))
     document = json.loads(world.memory.blob or b"")
     document["settings"]["clusters"]["A"]["security"]["sasl"]["password"] = _HIDDEN + "-more"
     document["settings"]["clusters"]["A"]["security"]["protocol"] = _HIDDEN

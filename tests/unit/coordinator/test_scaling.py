@@ -10,7 +10,7 @@ import pytest
 from mirror_ray.config.settings import ElasticSettings, MirrorSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.errors import ConfigError
-from tests.unit.coordinator.fakes import World, eventually, settings
+from tests.unit.coordinator.fakes import World, eventually, settings, texts
 
 
 def _elastic(replicators: int = 1, **terms: Any) -> MirrorSettings:
@@ -19,7 +19,7 @@ def _elastic(replicators: int = 1, **terms: Any) -> MirrorSettings:
 
 
 async def _texts(coordinator: CoordinatorService, part: str) -> list[str]:
-    return [event.text for event in await coordinator.events(1000) if part in event.text]
+    return [text for text in await texts(coordinator) if part in text]
 
 
 async def _running(coordinator: CoordinatorService) -> int:
@@ -28,23 +28,18 @@ async def _running(coordinator: CoordinatorService) -> int:
 
 async def _shares(world: World, *shares: int) -> None:
     """Wait until the living replicators have so many partitions."""
-    await eventually(
-        lambda: (
-            sorted(len(replicator.held) for replicator in world.ray.replicators.values() if replicator.alive)
-            == sorted(shares)
-        )
-    )
+    pool = world.ray.replicators
+    await eventually(lambda: sorted(len(one.held) for one in pool.values() if one.alive) == sorted(shares))
 
 
 async def test_out_with_load_and_in_again(world: World) -> None:
     """One at 90 % gets a second, which makes two at 45 %; both idle, one goes. Each time the log says why."""
     world.kafka.add_topic("A", "orders", 4)
-    coordinator = world.coordinator()
-    await coordinator.apply(_elastic())
+    coordinator = await world.running(_elastic())
     await _shares(world, 4)
-    world.ray.replicators[1].cpu, world.ray.cpu = 0.9, 0.45
+    world.first.cpu, world.ray.cpu = 0.9, 0.45
     await eventually(lambda: len(world.ray.replicators) == 2)
-    world.ray.replicators[1].cpu = 0.45
+    world.first.cpu = 0.45
     await _shares(world, 2, 2)
     (text,) = await _texts(coordinator, "scale from 1 to 2")
     assert text.startswith("scale from 1 to 2 replicators: replicators at ")
@@ -52,8 +47,8 @@ async def test_out_with_load_and_in_again(world: World) -> None:
     assert status is not None
     assert (str(status), status.wanted) == ("1–4", 2)  # noqa: RUF001 - a range
     # No partition that stayed was handed out anew.
-    assert sum(line.startswith("release") for line in world.kafka.log) == 2
-    world.ray.replicators[1].cpu = world.ray.replicators[2].cpu = 0.01
+    assert len(world.kafka.log.beginning("release")) == 2
+    world.first.cpu = world.ray.replicators[2].cpu = 0.01
     await _shares(world, 4)
     assert await _texts(coordinator, "scale from 2 to 1 replicators: fewer do")
 
@@ -62,10 +57,9 @@ async def test_full_cluster_is_said_once_and_asked_for_more(world: World) -> Non
     """With no room it stays with what it has, and takes the room that comes; then nothing is asked for any more."""
     world.kafka.add_topic("A", "orders", 4)
     world.nodes.room = 0
-    coordinator = world.coordinator()
-    await coordinator.apply(_elastic(scale_in_after_s=60))
+    coordinator = await world.running(_elastic(scale_in_after_s=60))
     await _shares(world, 4)
-    world.ray.replicators[1].cpu, world.ray.cpu = 0.9, 0.45
+    world.first.cpu, world.ray.cpu = 0.9, 0.45
     await eventually(lambda: world.nodes.asked == [1])
     # Several times as long as it takes to ask for one.
     await asyncio.sleep(0.5)
@@ -74,7 +68,7 @@ async def test_full_cluster_is_said_once_and_asked_for_more(world: World) -> Non
     assert text.startswith("goes on with 1 of 2 replicators that are needed (replicators at ")
     world.nodes.room = 3
     await eventually(lambda: len(world.ray.replicators) == 2)
-    world.ray.replicators[1].cpu = 0.45
+    world.first.cpu = 0.45
     await eventually(lambda: world.nodes.asked == [1, 0])
 
 
@@ -82,8 +76,7 @@ async def test_what_has_no_room_any_more_is_waited_for(world: World) -> None:
     """A replicator is lost with its node and there is no room for another: one goes on; with a new node two do."""
     world.kafka.add_topic("A", "orders", 4)
     world.ray.cpu = 0.5
-    coordinator = world.coordinator()
-    await coordinator.apply(_elastic(replicators=2, scale_in_after_s=60))
+    coordinator = await world.running(_elastic(replicators=2, scale_in_after_s=60))
     await _shares(world, 2, 2)
     world.nodes.room, world.ray.no_room = 0, True
     world.ray.replicators[2].alive = False
@@ -100,13 +93,12 @@ async def test_what_has_no_room_any_more_is_waited_for(world: World) -> None:
 async def test_a_node_that_goes_away_is_left_beforehand(world: World) -> None:
     """Another replicator takes the place, gets the partitions by release, and the first is stopped; nothing died."""
     world.kafka.add_topic("A", "orders", 4)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     await _shares(world, 4)
     world.ray.node_id = "going"
     await coordinator.scale(2)
     await _shares(world, 2, 2)
-    kept = set(world.ray.replicators[1].held)
+    kept = set(world.first.held)
     before = len(world.kafka.log)
     world.ray.node_id, world.nodes.leaving = "n", frozenset({"going"})
     await eventually(lambda: 3 in world.ray.replicators and len(world.ray.replicators[3].held) == 2)
@@ -114,14 +106,13 @@ async def test_a_node_that_goes_away_is_left_beforehand(world: World) -> None:
     assert not await _texts(coordinator, "died")
     assert await _texts(coordinator, "its node is going away")
     assert (await coordinator.status()).desired_replicators == 2
-    assert kept & set(world.ray.replicators[1].held)
+    assert kept & set(world.first.held)
 
 
 async def test_an_operators_number_stays_until_load_counts_again(world: World) -> None:
     """``scale 3`` holds against idleness and a restart of the coordinator; ``scale_by_load`` lets it go in."""
     world.kafka.add_topic("A", "orders", 4)
-    coordinator = world.coordinator()
-    await coordinator.apply(_elastic())
+    coordinator = await world.running(_elastic())
     await coordinator.scale(3)
     await _shares(world, 2, 1, 1)
     await asyncio.sleep(0.5)
@@ -141,8 +132,7 @@ async def test_an_operators_number_stays_until_load_counts_again(world: World) -
 
 async def test_what_can_not_be_followed_is_refused(world: World) -> None:
     """Without bounds, or with ones that cross, nothing changes and the error says what to write."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     with pytest.raises(ConfigError, match="scale --min N --max M"):
         await coordinator.scale_by_load()
     with pytest.raises(ConfigError, match="max_replicators is 2, below min_replicators 3"):
@@ -152,8 +142,7 @@ async def test_what_can_not_be_followed_is_refused(world: World) -> None:
 
 async def test_start_is_within_the_bounds(world: World) -> None:
     """One is configured and two are the least: two; a number that is asked for is brought within them, too."""
-    coordinator = world.coordinator()
-    await coordinator.apply(_elastic(min_replicators=2))
+    coordinator = await world.running(_elastic(min_replicators=2))
     assert (await coordinator.status()).desired_replicators == 2
     await coordinator.apply(_elastic(min_replicators=2), 9)
     assert (await coordinator.status()).desired_replicators == 4

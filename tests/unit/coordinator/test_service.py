@@ -14,18 +14,17 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from tests.unit.coordinator import fake_ray
 from tests.unit.coordinator.fake_ray import report_of
-from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, flow, partition, settings, shown
 
 
 async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> None:
     """A new topic is created on the target, its producer and anchor are written, and only then is it handed out."""
     world.kafka.add_topic("A", "orders")
-    await world.coordinator().apply(settings())
-    await eventually(lambda: any(line.startswith("assign") for line in world.kafka.log))
+    await world.running()
+    await eventually(lambda: world.kafka.log.beginning("assign"))
     log = world.kafka.log
     steps = ["create A.orders 1", "write flow", "write partition/orders/0", "write grant/orders/0"]
-    assigned = next(index for index, line in enumerate(log) if line.startswith("assign"))
-    assert all(log.index(step) < assigned for step in steps)
+    assert all(log.index(step) < log.place("assign") for step in steps)
     state = world.kafka.states[FLOW]
     assert state["grant/orders/0"] == {"epoch": 1, "lease_ms": LEASE_MS, "owner": ANY}
     assert state["flow"]["producer_id"] == 4242
@@ -33,11 +32,8 @@ async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> 
 
 async def test_progress_is_persisted_and_shown(world: World) -> None:
     """Acknowledged pairs reach the state topic and the status."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    world.ray.replicators[1].copy(partition("orders"), 50)
+    coordinator = await world.copying("orders")
+    world.first.copy(partition("orders"), 50)
     await eventually(lambda: world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 50)
     (line,) = await coordinator.partitions("A->B")
     assert (line.position, line.lag_records, line.records, line.state) == (50, 0, 50, "copying")
@@ -49,46 +45,40 @@ async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
     """A paused topic is released, stays so under the next coordinator, and resumes where it was."""
     for topic in ("orders", "other"):
         world.kafka.add_topic("A", topic)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    held = world.ray.replicators[1].held if world.ray.replicators else {}
-    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    coordinator = await world.running()
+    held = world.first.held if world.ray.replicators else {}
+    await eventually(lambda: len(world.first.held) == 2)
     await coordinator.pause("A->B", "orders")
-    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders") not in world.first.held)
     assert {row.topic: row.state for row in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
     world.abandon(coordinator)
     second = world.coordinator()
     await second.begin()
-    await eventually(lambda: _state(second, "orders", "paused"))
-    assert partition("orders") not in world.ray.replicators[1].held
+    await _until(second, "orders", "paused")
+    assert partition("orders") not in world.first.held
     await second.resume("A->B", "orders")
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    assert not held or held is world.ray.replicators[1].held
+    await world.until_held(partition("orders"))
+    assert not held or held is world.first.held
 
 
-async def _state(coordinator: object, topic: str, state: str) -> bool:
-    return any(row.topic == topic and row.state == state for row in await coordinator.topics())  # type: ignore[attr-defined]
+async def _until(coordinator: CoordinatorService, topic: str, state: str) -> None:
+    await shown(coordinator.topics, lambda rows: any((row.topic, row.state) == (topic, state) for row in rows))
 
 
 async def test_restarted_coordinator_adopts_without_moving_anything(world: World) -> None:
     """The new coordinator finds settings, state and living replicators; no partition is released or assigned."""
     world.kafka.add_topic("A", "orders", 4)
-    first = world.coordinator()
-    await first.apply(settings(replicators=2))
+    first = await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
     world.abandon(first)
     before = len(world.kafka.log)
     second = world.coordinator()
     await second.begin()
-
-    async def adopted() -> bool:
-        return [row.state for row in await second.partitions()] == ["copying"] * 4
-
-    await eventually(adopted)
+    await shown(second.partitions, lambda rows: [row.state for row in rows] == ["copying"] * 4)
     pool[1].copy(next(iter(pool[1].held)), 20)
     await eventually(lambda: any("partition" in line for line in world.kafka.log[before:]))
-    assert not [line for line in world.kafka.log[before:] if line.startswith(("assign", "release", "spawn", "create"))]
+    assert not world.kafka.log.beginning("assign", "release", "spawn", "create", since=before)
 
 
 async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: World) -> None:
@@ -97,34 +87,28 @@ async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: Wo
     world.kafka.unreachable.add("C")
     coordinator = world.coordinator()
     await coordinator.apply(settings(flow(), flow("A->C")))
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    await world.until_held(partition("orders"))
     status = {row.flow: row for row in (await coordinator.status()).flows}
     assert status["A->C"].state == "unreachable"
     assert "C can't be reached" in status["A->C"].problems[0]
     world.kafka.unreachable.clear()
-    await eventually(lambda: partition("orders", 0, FlowName("A", "C")) in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders", 0, FlowName("A", "C")) in world.first.held)
 
 
 async def test_at_least_once_needs_no_producer(world: World) -> None:
     """No producer id is asked for; going back to exactly once asks for one."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow(produce={"delivery_guarantee": "at_least_once"})))
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    assert world.ray.replicators[1].assigned[partition("orders")].producer_id == -1
+    coordinator = await world.copying("orders", wanted=settings(flow(produce={"delivery_guarantee": "at_least_once"})))
+    assert world.first.assigned[partition("orders")].producer_id == -1
     assert world.kafka.producers == 0
     await coordinator.apply(settings())
-    await eventually(lambda: world.ray.replicators[1].assigned[partition("orders")].producer_id == 4242)
+    await eventually(lambda: world.first.assigned[partition("orders")].producer_id == 4242)
 
 
 async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:
     """A flow whose state tells of another target cluster does not run, and says both ids."""
-    world.kafka.add_topic("A", "orders")
-    first = world.coordinator()
-    await first.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    first = await world.copying("orders")
     world.kafka.cluster_ids["B"] = "elsewhere"
-    await eventually(lambda: partition("orders") not in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders") not in world.first.held)
     (status,) = (await first.status()).flows
     assert "elsewhere" in status.problems[0]
     assert "cluster-B" in status.problems[0]
@@ -132,19 +116,12 @@ async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:
 
 async def test_stopped_partition_shows_its_reason(world: World) -> None:
     """A partition that stopped itself degrades the flow, is shown with its reason, and is written as an event."""
-    world.kafka.add_topic("A", "orders", 2)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
-    world.ray.replicators[1].stop_partition(partition("orders", 1), "corrupt batch at 17")
-    await eventually(lambda: _degraded(coordinator))
+    coordinator = await world.copying("orders", partitions=2)
+    world.first.stop_partition(partition("orders", 1), "corrupt batch at 17")
+    status = await shown(coordinator.status, lambda status: status.flows[0].state == "degraded")
+    assert "corrupt batch at 17" in status.flows[0].problems[0]
     (told,) = [event for event in await coordinator.events() if "corrupt batch at 17" in event.text]
     assert told.level == "error"
-
-
-async def _degraded(coordinator: object) -> bool:
-    (status,) = (await coordinator.status()).flows  # type: ignore[attr-defined]
-    return status.state == "degraded" and "corrupt batch at 17" in status.problems[0]
 
 
 async def test_a_flow_starts_until_all_of_it_has_copied_and_never_again(
@@ -160,45 +137,36 @@ async def test_a_flow_starts_until_all_of_it_has_copied_and_never_again(
         return replace(report_of(assignment), state=state)
 
     monkeypatch.setattr(fake_ray, "report_of", slow)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: _state(coordinator, "orders", "copying"))
-    await eventually(lambda: _state(coordinator, "slow", "establishing"))
+    coordinator = await world.running()
+    await _until(coordinator, "orders", "copying")
+    await _until(coordinator, "slow", "establishing")
     assert (await coordinator.status()).flows[0].state == "starting"
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     replicator.held[partition("slow")] = replace(replicator.held[partition("slow")], state="copying")
     replicator.changed.add(partition("slow"))
-    await eventually(lambda: _flow_state(coordinator, "running"))
+    await shown(coordinator.status, lambda status: status.flows[0].state == "running")
     await asyncio.sleep(4 * QUICK.step_s)
     world.kafka.add_topic("A", "late")
-    await eventually(lambda: _state(coordinator, "late", "establishing"))
+    await _until(coordinator, "late", "establishing")
     assert (await coordinator.status()).flows[0].state == "running"
-
-
-async def _flow_state(coordinator: CoordinatorService, state: str) -> bool:
-    return (await coordinator.status()).flows[0].state == state
 
 
 async def test_apply_leaves_unchanged_flows_alone(world: World) -> None:
     """Adding a flow releases nothing of the one that runs; removing it takes its partitions back."""
-    world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
+    coordinator = await world.copying("orders")
     before = len(world.kafka.log)
     await coordinator.apply(settings(flow(), flow("A->C")))
     other = partition("orders", 0, FlowName("A", "C"))
-    await eventually(lambda: other in world.ray.replicators[1].held)
-    assert not [line for line in world.kafka.log[before:] if line.startswith("release")]
+    await eventually(lambda: other in world.first.held)
+    assert not world.kafka.log.beginning("release", since=before)
     await coordinator.apply(settings())
-    await eventually(lambda: other not in world.ray.replicators[1].held)
-    assert partition("orders") in world.ray.replicators[1].held
+    await eventually(lambda: other not in world.first.held)
+    assert partition("orders") in world.first.held
 
 
 async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) -> None:
     """An operator's slip is answered with the names that exist."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     with pytest.raises(ConfigError, match="A->B"):
         await coordinator.pause("X->Y")
     with pytest.raises(ConfigError, match="at least one"):
@@ -210,10 +178,7 @@ async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) ->
 
 async def test_only_what_a_flow_has_is_paused(world: World) -> None:
     """A topic that it does not copy, and a partition that is not there, are slips."""
-    world.kafka.add_topic("A", "orders", 2)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
+    coordinator = await world.copying("orders", partitions=2)
     for topic, number, says in (
         ("<b>x", None, "can't be a topic's name"),
         ("orders", -7, "flow A->B: -7 is no partition: they are numbered from 0"),
@@ -223,4 +188,4 @@ async def test_only_what_a_flow_has_is_paused(world: World) -> None:
         with pytest.raises(ConfigError, match=says):
             await coordinator.pause("A->B", topic, number)
     await coordinator.pause("A->B", "orders", 1)
-    await eventually(lambda: partition("orders", 1) not in world.ray.replicators[1].held)
+    await eventually(lambda: partition("orders", 1) not in world.first.held)

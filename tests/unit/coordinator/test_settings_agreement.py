@@ -40,8 +40,7 @@ async def test_the_number_of_replicators_is_part_of_what_changes(world: World) -
 
 async def test_a_number_in_the_file_counts_when_it_changes(world: World) -> None:
     """What `scale` has set stays until then."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(replicators=2))
+    coordinator = await world.running(settings(replicators=2))
     await coordinator.scale(4)
     assert (await coordinator.apply(settings(replicators=2))).nothing
     assert (await coordinator.status()).desired_replicators == 4
@@ -52,8 +51,7 @@ async def test_a_number_in_the_file_counts_when_it_changes(world: World) -> None
 
 async def test_what_was_changed_since_is_not_changed_back(world: World) -> None:
     """Two people see a difference; the second yes is refused, and says why. The same change twice is none."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     first, second = [await coordinator.apply(settings(wait), None, True) for wait in (100, 200)]
     assert first.onto
     assert first.onto == second.onto

@@ -11,11 +11,11 @@ async def test_latest_applies_to_topics_of_the_first_start_only(world: World) ->
     world.kafka.add_topic("A", "old")
     world.kafka.source_ends[TopicPartition("old", 0)] = 7
     world.kafka.source_ends[TopicPartition("new", 0)] = 9
-    await world.coordinator().apply(settings(flow(fetch={"auto_offset_reset": "latest"})))
-    await eventually(lambda: partition("old") in world.ray.replicators[1].held)
+    await world.running(settings(flow(fetch={"auto_offset_reset": "latest"})))
+    await world.until_held(partition("old"))
     world.kafka.add_topic("A", "new")
-    await eventually(lambda: partition("new") in world.ray.replicators[1].held)
-    held = world.ray.replicators[1].held
+    await world.until_held(partition("new"))
+    held = world.first.held
     assert held[partition("old")].position == 7
     assert held[partition("new")].position == 0
     assert not [key for key in world.kafka.states[FLOW] if key.startswith("latest/")]
@@ -28,9 +28,9 @@ async def test_starts_are_of_the_topics_that_are_there(world: World) -> None:
         world.kafka.source_ends[TopicPartition(topic, 0)] = 50
     world.kafka.source_times[TopicPartition("timed", 0), 1_700_000_000_000] = 31
     rules = {"refresh_interval_s": 0.005, "start": "2023-11-14T22:13:20Z", "start_overrides": ("placed=0@12",)}
-    await world.coordinator().apply(settings(flow(topics=rules)))
-    await eventually(lambda: {partition("timed"), partition("placed")} <= world.ray.replicators[1].held.keys())
-    held = world.ray.replicators[1].held
+    await world.running(settings(flow(topics=rules)))
+    await eventually(lambda: {partition("timed"), partition("placed")} <= world.first.held.keys())
+    held = world.first.held
     world.kafka.add_topic("A", "later")
     world.kafka.grow("A", "placed", 2)
     await eventually(lambda: {partition("later"), partition("placed", 1)} <= held.keys())
@@ -45,13 +45,14 @@ async def test_offsets_out_of_bounds_are_refused(world: World) -> None:
     world.kafka.add_topic("A", "other")
     world.kafka.source_starts[TopicPartition("orders", 0)] = 10
     world.kafka.source_ends[TopicPartition("orders", 0)] = 20
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@5",)})))
-    await eventually(lambda: partition("other") in world.ray.replicators[1].held)
+    coordinator = await world.running(
+        settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@5",)}))
+    )
+    await world.until_held(partition("other"))
     (line,) = [row for row in await coordinator.topics() if row.topic == "orders"]
     assert line.state == "refused"
     assert "goes from 10 to 20" in (line.reason or "")
     await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@15",)})))
-    await eventually(lambda: partition("orders") in world.ray.replicators[1].held)
-    assert world.ray.replicators[1].held[partition("orders")].position == 15
+    await world.until_held(partition("orders"))
+    assert world.first.held[partition("orders")].position == 15
     assert [event for event in await coordinator.events() if "topics.start has changed; 1 topics" in event.text]

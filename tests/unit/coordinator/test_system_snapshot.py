@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from tests.unit.coordinator.fakes import World, eventually, partition, settings
+from tests.unit.coordinator.fakes import World, eventually, partition
 
 
 async def test_it_is_what_the_commands_show(world: World) -> None:
     """The same values as each of them gives alone."""
     for topic in ("orders", "payments"):
         world.kafka.add_topic("A", topic, 3)
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
-    await eventually(lambda: world.ray.replicators and len(world.ray.replicators[1].held) == 6)
-    world.ray.replicators[1].copy(partition("orders"), 50)
+    coordinator = await world.running()
+    await eventually(lambda: world.ray.replicators and len(world.first.held) == 6)
+    world.first.copy(partition("orders"), 50)
 
     async def same() -> bool:
         picture = await coordinator.snapshot()
@@ -31,8 +30,7 @@ async def test_it_is_what_the_commands_show(world: World) -> None:
 async def test_it_is_made_once_a_second_whoever_asks(world: World) -> None:
     """Thousands of partitions are gathered once for all that look at the same time."""
     world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     first = await coordinator.snapshot()
     assert await coordinator.snapshot() is first
     assert (await coordinator.snapshot()).event_counts["info"] == first.events[-1].number

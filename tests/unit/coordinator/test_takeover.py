@@ -12,7 +12,7 @@ from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowPartition
 from mirror_ray.model.replicator_health import ReplicatorHealth
 from tests.unit.coordinator.fake_ray import FakeRay, FakeReplicator
-from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings
+from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings, shown, texts
 from tests.unit.coordinator.virtual_clock import virtual_loop
 
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
@@ -27,7 +27,7 @@ def world(world: World) -> World:
 
 async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator]:
     """Two replicators with a partition each; a coordinator has been made."""
-    await world.coordinator().apply(settings(replicators=2))
+    await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
     return pool[1], pool[2]
@@ -63,8 +63,7 @@ async def test_partitions_of_a_lost_node_wait_for_the_lease(world: World) -> Non
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     # Once for the old holder to see, once for the new one.
     assert _first_epoch(world, stray, before) == 3
-    events = [event.text for event in await world.coordinators[0].events()]
-    assert any("nobody has seen dead" in text for text in events)
+    assert any("nobody has seen dead" in text for text in await texts(world.coordinators[0]))
 
 
 async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World) -> None:
@@ -74,8 +73,7 @@ async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World)
     before = len(world.kafka.log)
     dead.alive = False
     assert await _assigned(world, stray, before) < _WAIT_S / 2
-    events = [event.text for event in await world.coordinators[0].events()]
-    assert not [text for text in events if "nobody has seen dead" in text]
+    assert not any("nobody has seen dead" in text for text in await texts(world.coordinators[0]))
 
 
 async def test_silent_replicator_that_nobody_sees_dead_is_waited_out(world: World) -> None:
@@ -109,13 +107,13 @@ async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(w
     await eventually(lambda: len(first.held) == len(silent.held) == 1)
     events = await world.coordinators[0].events()
     assert any(event.level == "error" and "others take over orders-" in event.text for event in events)
-    assert not [line for line in world.kafka.log if line.startswith(("kill", "spawn 3"))]
+    assert not world.kafka.log.beginning("kill", "spawn 3")
 
 
 async def test_silent_replicator_without_others_keeps_what_it_has(world: World) -> None:
     """Taking it away would only stop the copy: it may still be going on."""
     world.timing = replace(QUICK, unresponsive_s=60.0)
-    await world.coordinator().apply(settings())
+    await world.running()
     pool = world.ray.replicators
     await eventually(lambda: len(pool[1].held) == 2)
     before = len(world.kafka.log)
@@ -123,7 +121,7 @@ async def test_silent_replicator_without_others_keeps_what_it_has(world: World) 
     await asyncio.sleep(5 * QUICK.silent_s)
     pool[1].silent = False
     await eventually(world.coordinators[0].parts.pool.candidates)
-    assert not [line for line in world.kafka.log[before:] if line.startswith(("write grant", "assign", "release"))]
+    assert not world.kafka.log.beginning("write grant", "assign", "release", since=before)
 
 
 async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> None:
@@ -137,7 +135,7 @@ async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> Non
     await asyncio.sleep(0.02)
     asked.silent = False
     await eventually(lambda: len(world.coordinators[0].parts.pool.candidates()) == 2)
-    assert not [line for line in world.kafka.log[before:] if line.startswith(("kill", "assign", "release"))]
+    assert not world.kafka.log.beginning("kill", "assign", "release", since=before)
 
 
 async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
@@ -161,7 +159,7 @@ async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -
     before = len(world.kafka.log)
     await world.coordinator().begin()
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
-    assert not [line for line in world.kafka.log[before:] if line.startswith(f"assign {same} ")]
+    assert not world.kafka.log.beginning(f"assign {same} ", since=before)
 
 
 async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_hangs(world: World) -> None:
@@ -194,7 +192,7 @@ async def test_nothing_waits_after_down(world: World) -> None:
     state = world.kafka.states[FLOW]
     assert [state[f"grant/orders/{number}"]["lease_ms"] for number in (0, 1)] == [0, 0]
     before = len(world.kafka.log)
-    await world.coordinator().apply(settings())
+    await world.running()
     assert await _assigned(world, partition("orders"), before) < _WAIT_S / 2
 
 
@@ -212,7 +210,7 @@ async def test_given_up_partition_is_handed_out_again(world: World) -> None:
     (dropped,) = second.held
     before = len(world.kafka.log)
     second.give_up(dropped)
-    await eventually(lambda: any(line.startswith(f"assign {dropped} ") for line in world.kafka.log[before:]))
+    await eventually(lambda: world.kafka.log.beginning(f"assign {dropped} ", since=before))
     assert len(first.held) + len(second.held) == 2
 
 
@@ -229,25 +227,21 @@ async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> N
     await eventually(lambda: 1 in pool and len(pool[1].held) == 2, 10)
     for replicator in (first, second):
         replicator.give_up(next(iter(replicator.held)))
-
-    async def shown() -> bool:
-        (status,) = (await coordinator.status()).flows
-        return status.state == "degraded" and any("another coordinator" in problem for problem in status.problems)
-
-    await eventually(shown)
+    status = await shown(coordinator.status, lambda status: status.flows[0].state == "degraded")
+    assert any("another coordinator" in problem for problem in status.flows[0].problems)
     with pytest.raises(StateFencedError):
         await coordinator.pause("A->B")
     await asyncio.sleep(0.1)
-    assert not [line for line in world.kafka.log[before:] if line.startswith(("assign", "release"))]
+    assert not world.kafka.log.beginning("assign", "release", since=before)
     assert not first.held
     assert not second.held
-    assert any("another coordinator" in event.text for event in await coordinator.events())
+    assert any("another coordinator" in text for text in await texts(coordinator))
 
 
 async def test_what_another_coordinator_took_is_missed(world: World) -> None:
     """One that does not know that it was replaced took a partition back, and heard of it alone."""
     world.timing = replace(QUICK, recount_s=0.05)
-    await world.coordinator().apply(settings(replicators=1))
-    await eventually(lambda: len(world.ray.replicators[1].held) == 2)
-    taken, _ = world.ray.replicators[1].held.popitem()
-    await eventually(lambda: taken in world.ray.replicators[1].held)
+    await world.running(settings(replicators=1))
+    await eventually(lambda: len(world.first.held) == 2)
+    taken, _ = world.first.held.popitem()
+    await eventually(lambda: taken in world.first.held)

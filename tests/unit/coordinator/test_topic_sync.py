@@ -9,7 +9,7 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.acls import Acl
 from mirror_ray.model.topics import ConfigValue
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings, texts
 
 _INTERVAL_S = 0.02
 
@@ -45,9 +45,7 @@ def _acl(name: str, operation: str = "READ", principal: str = "User:ann") -> Acl
 async def _begin(world: World, **topics: object) -> CoordinatorService:
     """The flow with a topic that is copied."""
     world.kafka.add_topic("A", "orders")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(_flow(**topics)))
-    return coordinator
+    return await world.running(settings(_flow(**topics)))
 
 
 async def _rounds(world: World, what: str, number: int) -> None:
@@ -63,8 +61,8 @@ async def test_only_what_differs_is_altered(world: World) -> None:
     coordinator = await _begin(world)
     await _rounds(world, "configs", 4)
     assert world.topics.altered == [{"A.orders": {"retention.ms": "1"}}]
-    texts = [event.text for event in await coordinator.events()]
-    assert "A.orders: altered retention.ms: 2 -> 1 (set on the source)" in texts
+    told = await texts(coordinator)
+    assert "A.orders: altered retention.ms: 2 -> 1 (set on the source)" in told
 
 
 async def test_a_change_on_either_side_is_followed(world: World) -> None:
@@ -86,8 +84,7 @@ async def test_a_refusal_is_told_once_and_does_not_stop_the_others(world: World)
         world.topics.source[topic] = _retention("1")
         world.topics.target[f"A.{topic}"] = _retention("2")
     world.topics.refused.add("A.bad")
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(_flow()))
+    coordinator = await world.running(settings(_flow()))
     await _rounds(world, "configs", 3)
     assert world.topics.target["A.orders"] == _retention("1")
     warnings = [event.text for event in await coordinator.events() if event.level == "warning"]
@@ -141,8 +138,7 @@ async def test_only_rights_that_the_flow_gave_are_taken_back(world: World) -> No
     await _rounds(world, "ACLs", 2)
     assert world.topics.target_acls == {local, _acl("A.orders")}
     world.abandon(first)
-    again = world.coordinator()
-    await again.apply(settings(_flow(sync_acls_revocations=True)))
+    await world.running(settings(_flow(sync_acls_revocations=True)))
     await eventually(lambda: world.topics.target_acls == {local})
     await eventually(lambda: not any(key.startswith("acl/") for key in world.kafka.states[FLOW]))
 

@@ -12,7 +12,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from tests.support.transforms import steps, suffix
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings, shown
 
 ORDERS = partition("orders")
 REMOTE = TopicPartition("A.orders", 0)
@@ -27,15 +27,13 @@ def world(world: World) -> World:
 
 async def started(world: World, transforms: dict[str, Any] | None = None, **more: Any) -> CoordinatorService:
     """A system with these transforms."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings(flow(transforms=transforms or {}, **more)))
-    return coordinator
+    return await world.running(settings(flow(transforms=transforms or {}, **more)))
 
 
 async def assigned(world: World) -> Assignment:
     """The partition's assignment, once it has one."""
-    await eventually(lambda: ORDERS in world.ray.replicators[1].held)
-    return world.ray.replicators[1].assigned[ORDERS]
+    await eventually(lambda: ORDERS in world.first.held)
+    return world.first.assigned[ORDERS]
 
 
 def record(world: World) -> PartitionRecord:
@@ -46,7 +44,7 @@ def record(world: World) -> PartitionRecord:
 async def copied_and_ended(world: World, coordinator: CoordinatorService, *, end: int) -> None:
     """50 records were copied and acknowledged, and the target ends at ``end``."""
     await assigned(world)
-    world.ray.replicators[1].copy(ORDERS, 50)
+    world.first.copy(ORDERS, 50)
     world.kafka.ends[REMOTE] = end
     await eventually(lambda: record(world).target_offset == 50)
     assert await coordinator.down(5.0)
@@ -59,8 +57,8 @@ async def test_a_new_partition_begins_with_the_transforms_of_its_topic(world: Wo
     first = await assigned(world)
     assert first.transforms.startswith("tests.support.transforms:Suffix 1 (")
     assert first.producer_id >= 0
-    await eventually(lambda: partition("plain") in world.ray.replicators[1].held)
-    assert world.ray.replicators[1].assigned[partition("plain")].transforms == ""
+    await world.until_held(partition("plain"))
+    assert world.first.assigned[partition("plain")].transforms == ""
 
 
 async def test_what_is_not_pure_is_copied_without_a_producer(world: World) -> None:
@@ -94,8 +92,7 @@ async def test_transforms_do_not_change_with_records_unaccounted_for(world: Worl
     before = await assigned(world)
     await copied_and_ended(world, coordinator, end=53)
     changed = await started(world, steps(suffix("b")))
-    await eventually(lambda: _stopped(changed))
-    (line,) = await changed.partitions()
+    (line,) = await shown(changed.partitions, lambda rows: rows and rows[0].state == "stopped")
     assert "put the earlier transforms back" in (line.reason or "")
     assert "up to target offset 53" in (line.reason or "")
     assert not any(ORDERS in replicator.held for replicator in world.ray.replicators.values() if replicator.alive)
@@ -103,11 +100,6 @@ async def test_transforms_do_not_change_with_records_unaccounted_for(world: Worl
     assert await changed.down(5.0)
     await started(world, steps(suffix("a")))
     assert (await assigned(world)).transforms == before.transforms
-
-
-async def _stopped(coordinator: CoordinatorService) -> bool:
-    lines = await coordinator.partitions()
-    return bool(lines) and lines[0].state == "stopped"
 
 
 async def test_state_from_before_there_were_transforms(world: World) -> None:
@@ -125,10 +117,5 @@ async def test_a_transform_that_is_not_there_decides_nothing(world: World) -> No
     before = await assigned(world)
     await copied_and_ended(world, coordinator, end=50)
     missing = await started(world, steps(("tests.support.transforms:Missing", {})))
-    await eventually(lambda: _problem(missing))
+    await shown(missing.status, lambda status: "can't be imported" in " ".join(status.flows[0].problems))
     assert record(world).transforms == before.transforms
-
-
-async def _problem(coordinator: CoordinatorService) -> bool:
-    status = await coordinator.status()
-    return any("can't be imported" in problem for flow in status.flows for problem in flow.problems)

@@ -12,7 +12,7 @@ from mirror_ray.model.assignment import ReplicatorReport
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.replication.unreported_events import UnreportedEvents
 from tests.unit.coordinator import fake_ray
-from tests.unit.coordinator.fakes import World, eventually, settings
+from tests.unit.coordinator.fakes import World, eventually, settings, shown, texts
 
 _TOLD = (1, "warning", "A->B/orders-0 given up")
 
@@ -49,43 +49,29 @@ def test_nobody_listens() -> None:
 
 async def test_the_coordinator_hears_of_it_though_an_answer_is_lost(world: World) -> None:
     """A frozen replicator that goes on answers first whom nobody waits for any more."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     await eventually(lambda: 1 in world.ray.replicators)
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     replicator.events.append(_TOLD)
     replicator.answers_lost = 3
-
-    async def told() -> list[str]:
-        return [event.text for event in await coordinator.events() if event.text == _TOLD[2]]
-
-    await eventually(told)
+    await shown(partial(texts, coordinator), lambda told: _TOLD[2] in told)
     assert replicator.answers_lost == 0
     replicator.events.append((2, "info", "later"))
-
-    async def later() -> bool:
-        return any(event.text == "later" for event in await coordinator.events())
-
-    await eventually(later)
-    assert len(await told()) == 1
+    told = await shown(partial(texts, coordinator), lambda told: "later" in told)
+    assert told.count(_TOLD[2]) == 1
 
 
 async def test_a_new_process_counts_its_events_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has to tell from its start is heard, however much the one before it had told."""
-    coordinator = world.coordinator()
-    await coordinator.apply(settings())
+    coordinator = await world.running()
     await eventually(lambda: 1 in world.ray.replicators)
-    replicator = world.ray.replicators[1]
+    replicator = world.first
     replicator.events += [_TOLD, _TOLD]
     await eventually(lambda: not replicator.events)
     first_words = [(3, "info", "first words")]
     monkeypatch.setattr(fake_ray, "FakeReplicator", partial(fake_ray.FakeReplicator, events=first_words))
     replicator.alive = False
-
-    async def heard() -> bool:
-        return any(event.text == "first words" for event in await coordinator.events())
-
-    await eventually(heard)
+    await shown(partial(texts, coordinator), lambda told: "first words" in told)
 
 
 class _Engine:
