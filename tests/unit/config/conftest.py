@@ -9,6 +9,8 @@ import pytest
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.loaded import LoadedConfig
+from mirror_ray.config.mm2 import load_mm2
+from mirror_ray.config.native import load_native
 from mirror_ray.model.errors import ConfigError
 
 BASE = """
@@ -18,8 +20,19 @@ B.bootstrap.servers = b:9092
 A->B.enabled = true
 """
 
+NATIVE = "version: 1\nclusters:\n  A: {bootstrap_servers: 'a:9092'}\n  B: {bootstrap_servers: 'b:9092'}\n"
+
 Load = Callable[..., LoadedConfig]
 Problems = Callable[..., list[str]]
+
+
+def mistakes(text: str) -> tuple[str, ...]:
+    """What is wrong with the text of a file in either form; nothing where it is valid."""
+    try:
+        (load_native if "version: 1" in text else load_mm2)(text, {})
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 @pytest.fixture

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from mirror_ray.config.loaded import LoadedConfig
-
-Load = Callable[..., LoadedConfig]
-Problems = Callable[..., list[str]]
+from tests.unit.config.conftest import Load, Problems
 
 _NATIVE = "version: 1\nclusters:\n  A: {bootstrap_servers: '%s'}\n  B: {bootstrap_servers: 'b:1'}\nflows:\n  A->B: {}\n"
 _MM2 = "clusters = A, B\nA.bootstrap.servers = %s\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"

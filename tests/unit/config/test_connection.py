@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.settings import SaslSettings
 from mirror_ray.config.token_endpoint import token_endpoint_problem
+from tests.unit.config.conftest import Load, Problems
 
 _MODULES = "org.apache.kafka.common.security"
 _SASL = "A.security.protocol = sasl_ssl\n"
@@ -30,7 +29,7 @@ def _password(sasl: SaslSettings) -> str:
     ("mechanism", "module"),
     [("PLAIN", "plain.Plain"), ("SCRAM-SHA-256", "scram.Scram"), ("SCRAM-SHA-512", "scram.Scram")],
 )
-def test_user_and_password(load: Callable[..., LoadedConfig], mechanism: str, module: str) -> None:
+def test_user_and_password(load: Load, mechanism: str, module: str) -> None:
     """A continued JAAS line with quotes and escapes in the password."""
     text = f"""{_SASL}A.sasl.mechanism = {mechanism}
 A.sasl.jaas.config = {_MODULES}.{module}LoginModule required \\
@@ -44,7 +43,7 @@ A.sasl.jaas.config = {_MODULES}.{module}LoginModule required \\
     assert 'p=;"w' not in repr(loaded)
 
 
-def test_client_credentials(load: Callable[..., LoadedConfig]) -> None:
+def test_client_credentials(load: Load) -> None:
     """OAUTHBEARER by the options of the line or by Kafka's own keys, which win."""
     text = f"""{_SASL}A.sasl.mechanism = OAUTHBEARER
 A.sasl.oauthbearer.token.endpoint.url = https://id.example.com/token
@@ -58,7 +57,7 @@ A.sasl.jaas.config = {_MODULES}.oauthbearer.OAuthBearerLoginModule required clie
     assert _sasl(load(text + "A.sasl.oauthbearer.client.credentials.client.id = d")).client_id == "d"
 
 
-def test_unsecured_tokens(load: Callable[..., LoadedConfig]) -> None:
+def test_unsecured_tokens(load: Load) -> None:
     """For development."""
     text = f"""{_SASL}A.sasl.mechanism = OAUTHBEARER
 A.sasl.jaas.config = {_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="u";
@@ -66,7 +65,7 @@ A.sasl.jaas.config = {_MODULES}.oauthbearer.OAuthBearerLoginModule required unse
     assert _sasl(load(text)).unsecured_subject == "u"
 
 
-def test_stores(load: Callable[..., LoadedConfig]) -> None:
+def test_stores(load: Load) -> None:
     """JKS, PKCS12 and PEM as ssl.* names them; an empty algorithm turns the host name check off."""
     ssl = (
         load(
@@ -80,7 +79,7 @@ def test_stores(load: Callable[..., LoadedConfig]) -> None:
     assert (ssl.truststore_type, ssl.keystore_type, ssl.endpoint_identification_algorithm) == ("JKS", "PKCS12", "")
 
 
-def test_sasl_keys_without_a_sasl_protocol_are_unused(load: Callable[..., LoadedConfig]) -> None:
+def test_sasl_keys_without_a_sasl_protocol_are_unused(load: Load) -> None:
     """Kafka does not look at them either."""
     text = "A.security.protocol = SSL\nA.sasl.mechanism = PLAIN\nA.sasl.jaas.config = whatever"
     assert load(text).settings.clusters["A"].security.sasl is None
@@ -116,7 +115,7 @@ _CLIENT = "A.sasl.oauthbearer.client.credentials.client"
         ),
     ],
 )
-def test_mistake_is_named(problems: Callable[..., list[str]], text: str, says: str) -> None:
+def test_mistake_is_named(problems: Problems, text: str, says: str) -> None:
     """What is missing or not offered, with the alternative."""
     found = problems(_SASL + text)
     assert any(says in problem for problem in found), found

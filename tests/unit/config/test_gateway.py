@@ -12,9 +12,9 @@ from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority
 from mirror_ray.model.errors import ConfigError
-from tests.unit.config.conftest import BASE, Load, Problems
+from tests.unit.config.conftest import BASE, NATIVE, Load, Problems
 
-_NATIVE = "version: 1\nclusters: {A: {bootstrap_servers: a:9092}, B: {bootstrap_servers: b:9092}}\nflows: {A->B: {}}\n"
+_NATIVE = f"{NATIVE}flows: {{A->B: {{}}}}\n"
 _GOOD = "a-token-that-is-long-enough"
 _USERS = """
 gateway.tokens = alice, bob.b

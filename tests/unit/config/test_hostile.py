@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.model.errors import ConfigError
+from tests.unit.config.conftest import NATIVE, Load, Problems
 
-Load = Callable[..., LoadedConfig]
-Problems = Callable[..., list[str]]
-
-_NATIVE = (
-    "version: 1\nclusters:\n  A: {bootstrap_servers: 'a:1'}\n  B: {bootstrap_servers: 'b:1'}\nflows:\n  A->B: {}\n"
-)
+_NATIVE = f"{NATIVE}flows:\n  A->B: {{}}\n"
 _PROVIDERS = "config.providers = file, dir\n" + "".join(
     f"config.providers.{name}.class = org.apache.kafka.common.config.provider.{kind}ConfigProvider\n"
     for name, kind in (("file", "File"), ("dir", "Directory"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.settings import FlowSettings, GroupSettings, TopicSettings
 from mirror_ray.model.names import FlowName
-
-Load = Callable[..., LoadedConfig]
+from tests.unit.config.conftest import Load, Problems
 
 _THREE = """
 clusters = a, b, c
@@ -138,7 +136,7 @@ def test_connection_at_the_top_is_every_clusters_default(load: Load) -> None:
     assert (a.ssl.truststore_location, b.ssl.truststore_location) == ("/top", "/own")
 
 
-def test_clients_of_a_cluster_share_its_connection(load: Load, problems: Callable[..., list[str]]) -> None:
+def test_clients_of_a_cluster_share_its_connection(load: Load, problems: Problems) -> None:
     """Keys repeated for each client are taken, if they agree."""
     text = "A.consumer.security.protocol = SSL\nA.producer.security.protocol = SSL\n"
     assert load(text).settings.clusters["A"].security.protocol == "SSL"
@@ -146,7 +144,7 @@ def test_clients_of_a_cluster_share_its_connection(load: Load, problems: Callabl
     assert problem.startswith("A.consumer.security.protocol: differs from A.security.protocol")
 
 
-def test_cluster_wide_client_keys(load: Load, problems: Callable[..., list[str]]) -> None:
+def test_cluster_wide_client_keys(load: Load, problems: Problems) -> None:
     """The nearest replica and the time-outs belong to a cluster; enabled flows may not differ in them."""
     loaded = load("A.consumer.client.rack = r1\nA.consumer.metadata.max.age.ms = 7\nB.consumer.client.rack = r2")
     assert loaded.settings.clusters["A"].client_rack == "r1"

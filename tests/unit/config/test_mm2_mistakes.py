@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.model.errors import ConfigError
-
-Load = Callable[..., LoadedConfig]
-Problems = Callable[..., list[str]]
+from tests.unit.config.conftest import Load, Problems
 
 _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import mirror_ray.config
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.loaded import LoadedConfig
 from mirror_ray.config.native import json_schema
 from mirror_ray.config.settings import TopicSettings, TransformSettings, TransformStep
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
+from tests.unit.config.conftest import Load, Problems
 
 _ROOM = Path(mirror_ray.config.__file__).parent
 _BASE = """
@@ -27,7 +26,7 @@ clusters:
 _FLOWS = _BASE + "flows:\n  A->B: {}\n"
 
 
-def test_flows_inherit_defaults_section_by_section(load: Callable[..., LoadedConfig]) -> None:
+def test_flows_inherit_defaults_section_by_section(load: Load) -> None:
     """A flow's value replaces that of defaults, the rest of the section stays."""
     text = """
 defaults: {topics: {exclude: [x], replication_factor: 3}}
@@ -43,7 +42,7 @@ flows:
     assert settings.flow(FlowName("A", "B")) is forth
 
 
-def test_offset_reset_that_the_file_gives_skips_removed_records(load: Callable[..., LoadedConfig]) -> None:
+def test_offset_reset_that_the_file_gives_skips_removed_records(load: Load) -> None:
     """In defaults or in a flow; a policy says it otherwise, in defaults too."""
 
     def policy(text: str) -> str:
@@ -65,7 +64,7 @@ flows:
 """
 
 
-def test_transforms(load: Callable[..., LoadedConfig]) -> None:
+def test_transforms(load: Load) -> None:
     """A flow's steps replace those of defaults; one that is not pure is noted, one that is not there is a mistake."""
     loaded = load(_STEPS % "tests.support.transforms:Suffix", _BASE, ".yaml")
     transforms = loaded.settings.flows[0].transforms
@@ -81,14 +80,14 @@ def test_transforms(load: Callable[..., LoadedConfig]) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ""])
-def test_form_is_told_by_suffix_or_content(load: Callable[..., LoadedConfig], suffix: str) -> None:
+def test_form_is_told_by_suffix_or_content(load: Load, suffix: str) -> None:
     """Any other suffix: a mapping of clusters is the native form."""
     assert load("", _FLOWS, suffix).settings.flows
     if suffix in (".conf", ""):
         assert load("", "clusters = A\nA.bootstrap.servers: a:1", suffix).settings.clusters
 
 
-def test_references(load: Callable[..., LoadedConfig]) -> None:
+def test_references(load: Load) -> None:
     """Providers need no declaration."""
     text = _BASE.replace("[b:1]", "['${env:B}']")
     assert load("flows: {}", text, ".yaml", B="b:9").settings.clusters["B"].bootstrap_servers == ("b:9",)
@@ -108,7 +107,7 @@ def test_references(load: Callable[..., LoadedConfig]) -> None:
         ("defaults: {policy: {separator: _}}\nreplicators: x", ["replicators: should be a valid integer"]),
     ],
 )
-def test_mistake_is_named_by_its_path(problems: Callable[..., list[str]], text: str, says: list[str]) -> None:
+def test_mistake_is_named_by_its_path(problems: Problems, text: str, says: list[str]) -> None:
     """With the nearest known key."""
     found = problems(text, _FLOWS, ".yaml")
     assert len(found) == len(says)
@@ -125,12 +124,12 @@ def test_mistake_is_named_by_its_path(problems: Callable[..., list[str]], text: 
         ("A->B: {topics: {includ: []}}", "flows.A->B.topics.includ: unknown key; did you mean include?"),
     ],
 )
-def test_flow_that_cannot_be_is_named(problems: Callable[..., list[str]], flows: str, says: str) -> None:
+def test_flow_that_cannot_be_is_named(problems: Problems, flows: str, says: str) -> None:
     """Aliases must be clusters."""
     assert problems(f"flows:\n  {flows}\n", _BASE, ".yaml")[0].startswith(says)
 
 
-def test_loops_and_credentials_are_checked_as_in_the_other_form(problems: Callable[..., list[str]]) -> None:
+def test_loops_and_credentials_are_checked_as_in_the_other_form(problems: Problems) -> None:
     """The same rules hold."""
     text = (
         "defaults: {policy: {class_name: org.apache.kafka.connect.mirror.IdentityReplicationPolicy}}\n"

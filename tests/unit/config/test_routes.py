@@ -8,22 +8,16 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
+from tests.unit.config.conftest import BASE, NATIVE, mistakes
 
-MM2 = """
-clusters = A, B
-A.bootstrap.servers = a:9092
-B.bootstrap.servers = b:9092
-A->B.enabled = true
+MM2 = f"""{BASE}
 A->B.topics = orders, users, raw.*
 transforms = split
 transforms.split.type = mirror_ray.transforms:Route
 transforms.split.to = eu-.*=orders-eu, us-.*=orders-us
 """
-NATIVE = """
-version: 1
-clusters: {A: {bootstrap_servers: 'a:9092'}, B: {bootstrap_servers: 'b:9092'}}
+ROUTES = """
 flows:
   A->B:
     topics: {include: [orders, users]}
@@ -32,15 +26,6 @@ flows:
         - {type: 'mirror_ray.transforms:Route', options: {to: {'eu-.*': eu}}, topics: [orders]}
         - {type: 'mirror_ray.transforms:Route', options: {to: {'eu-.*': eu}}, topics: [users, 'u.*']}
 """
-
-
-def problems(text: str) -> tuple[str, ...]:
-    """What is said of the file; nothing where it is valid."""
-    try:
-        load_mm2(text, {})
-    except ConfigError as error:
-        return error.problems
-    return ()
 
 
 def loaded(text: str) -> dict[str, FlowSettings]:
@@ -71,7 +56,7 @@ def test_a_flow_beside_it_for_each_destination() -> None:
 
 def test_several_topics_to_one_destination() -> None:
     """By patterns nobody knows how many topics it gets: it counts as written by several."""
-    route = loaded(NATIVE)["A->B#eu"]
+    route = loaded(NATIVE + ROUTES)["A->B#eu"]
     assert route.topics.map == {"orders": "eu", "users": "eu"}
     assert [pattern.match for pattern in route.topics.rename] == ["u.*"]
     rules = replication_rules(route)
@@ -108,6 +93,6 @@ def test_what_was_routed_does_not_come_back() -> None:
 )
 def test_routes_that_can_not_be(lines: str, says: str) -> None:
     """The key and the destination are named."""
-    found = problems(MM2 + lines.replace("\\n", "\n") + "\n")
+    found = mistakes(MM2 + lines.replace("\\n", "\n") + "\n")
     assert found
     assert any(says in item for item in found), found

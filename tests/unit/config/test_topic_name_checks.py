@@ -8,29 +8,10 @@ from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
 from mirror_ray.config.settings import RenamePattern
-from mirror_ray.model.errors import ConfigError
+from tests.unit.config.conftest import BASE, NATIVE, mistakes
 
-MM2 = """
-clusters = A, B
-A.bootstrap.servers = a:9092
-B.bootstrap.servers = b:9092
-A->B.enabled = true
-A->B.topics = orders, payments, legacy.*
-"""
-NATIVE = """
-version: 1
-clusters: {A: {bootstrap_servers: 'a:9092'}, B: {bootstrap_servers: 'b:9092'}}
-flows:
-"""
-
-
-def problems(text: str) -> tuple[str, ...]:
-    """What is said of the file; nothing where it is valid."""
-    try:
-        (load_native if "version: 1" in text else load_mm2)(text, {})
-    except ConfigError as error:
-        return error.problems
-    return ()
+MM2 = f"{BASE}A->B.topics = orders, payments, legacy.*\n"
+FLOWS = f"{NATIVE}flows:\n"
 
 
 def test_properties() -> None:
@@ -47,7 +28,7 @@ def test_properties() -> None:
 
 def test_native() -> None:
     """A mapping and a list; a flow's map goes on top of the one of all flows."""
-    text = NATIVE + "  A->B: {topics: {map: {orders: o}, rename: [{match: 'x-(.*)', to: 'y-$1'}]}}\n"
+    text = FLOWS + "  A->B: {topics: {map: {orders: o}, rename: [{match: 'x-(.*)', to: 'y-$1'}]}}\n"
     text += "defaults: {topics: {map: {payments: p}}}\n"
     (flow,) = load_native(text, {}).settings.flows
     assert flow.topics.map == {"orders": "o", "payments": "p"}
@@ -78,7 +59,7 @@ def test_native() -> None:
 )
 def test_mistakes(lines: str, says: str) -> None:
     """Each is found without a cluster, and names its key and the next step."""
-    (problem,) = problems(MM2 + lines + "\n")
+    (problem,) = mistakes(MM2 + lines + "\n")
     assert says in problem
 
 
@@ -86,16 +67,14 @@ def test_no_copy_goes_into_the_dead_letters() -> None:
     """What was left out of a copy would be in another one."""
     transforms = "transforms: {dead_letter_topic: letters}"
     flow = f"{{topics: {{include: [orders], map: {{orders: letters}}}}, {transforms}}}"
-    assert any(
-        "letters is the flow's dead-letter topic" in problem for problem in problems(f"{NATIVE}  A->B: {flow}\n")
-    )
+    assert any("letters is the flow's dead-letter topic" in problem for problem in mistakes(f"{FLOWS}  A->B: {flow}\n"))
 
 
 def test_a_merge_that_is_meant() -> None:
     """By a map alone, or by naming the remote topic."""
-    assert problems(MM2 + "topics.map = orders:all, payments:all\n") == ()
+    assert mistakes(MM2 + "topics.map = orders:all, payments:all\n") == ()
     text = MM2 + "topics.map = orders:all\ntopics.rename = pay.*:all\nshared.remote.topics = all\n"
-    assert problems(text) == ()
+    assert mistakes(text) == ()
 
 
 ROUND = [
@@ -119,13 +98,13 @@ ROUND = [
 @pytest.mark.parametrize(("there", "back", "says"), ROUND)
 def test_a_copy_that_would_go_back(there: str, back: str, says: str) -> None:
     """What is listed and would be left out as a copy is a mistake, and never a loop."""
-    assert any(says in problem for problem in problems(f"{NATIVE}  {there}\n  {back}\n"))
+    assert any(says in problem for problem in mistakes(f"{FLOWS}  {there}\n  {back}\n"))
 
 
 def test_maps_in_both_directions() -> None:
     """The same names on both sides are no loop: each side has its own and the other's."""
     flow = "{topics: {include: [orders, '.*'], map: {orders: dr-orders}}}"
-    assert problems(f"{NATIVE}  A->B: {flow}\n  B->A: {flow}\n") == ()
+    assert mistakes(f"{FLOWS}  A->B: {flow}\n  B->A: {flow}\n") == ()
 
 
 def test_patterns_in_a_ring_of_three() -> None:
@@ -133,17 +112,17 @@ def test_patterns_in_a_ring_of_three() -> None:
     servers = ", ".join(f"{alias}: {{bootstrap_servers: '{alias}:1'}}" for alias in "ABC")
     ring = f"version: 1\nclusters: {{{servers}}}\n"
     ring += "flows:\n  A->B: {topics: {%s}}\n  B->C: {}\n  C->A: {}\n"
-    (problem,) = problems(ring % "rename: [{match: '(.*)-x', to: '$1-y'}]")
+    (problem,) = mistakes(ring % "rename: [{match: '(.*)-x', to: '$1-y'}]")
     assert "A->B and B->C and C->A form a ring" in problem
     assert "topics.map" in problem
-    assert problems(ring % "map: {orders: dr-orders}") == ()
+    assert mistakes(ring % "map: {orders: dr-orders}") == ()
 
 
 def test_identity_ring_with_a_map() -> None:
     """Plain lists that a map makes fall together are a loop, too."""
     policy = "policy: {class_name: org.apache.kafka.connect.mirror.IdentityReplicationPolicy}"
-    apart = f"{NATIVE}  A->B: {{{policy}, topics: {{include: [x]}}}}\n  B->A: {{{policy}, topics: {{include: [y]}}}}\n"
-    assert problems(apart) == ()
-    mapped = f"{NATIVE}  A->B: {{{policy}, topics: {{include: [x]}}}}\n"
+    apart = f"{FLOWS}  A->B: {{{policy}, topics: {{include: [x]}}}}\n  B->A: {{{policy}, topics: {{include: [y]}}}}\n"
+    assert mistakes(apart) == ()
+    mapped = f"{FLOWS}  A->B: {{{policy}, topics: {{include: [x]}}}}\n"
     mapped += f"  B->A: {{{policy}, topics: {{include: [y], map: {{y: x}}}}}}\n"
-    assert any("x would go back to B" in problem for problem in problems(mapped))
+    assert any("x would go back to B" in problem for problem in mistakes(mapped))
