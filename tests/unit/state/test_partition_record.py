@@ -7,39 +7,16 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.coordinator.assignment_rules import PartitionWeight, assign
-from mirror_ray.coordinator.fault_rules import FaultAction, FaultContext, find_action
-from mirror_ray.model.fault import FaultKind, FaultPolicy, PartitionFault
+from mirror_ray.model.fault import FaultPolicy, PartitionFault
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution, Pause
+from tests.support import fault_actions
+from tests.support.fault_actions import CONTEXT, action, declined
 
-RECORD = PartitionRecord(
-    source_topic_id=TopicId("s1"),
-    target_topic="A.t",
-    target_topic_id=TopicId("t1"),
-    source_offset=100,
-    target_offset=90,
-    source_epoch=3,
-    target_epoch=4,
-    settled=True,
-    recounting=True,
-).with_origin(OffsetPair(10, 50))
-FACTS = FaultContext(
-    source_topic_id=TopicId("s1"), source_start=5, target_topic_id=TopicId("t1"), target_start=0, target_end=90
+RECORD = replace(fault_actions.RECORD, source_epoch=3, target_epoch=4, settled=True, recounting=True).with_origin(
+    OffsetPair(10, 50)
 )
-
-
-def remedy(
-    kind: FaultKind, policy: FaultPolicy, record: PartitionRecord, facts: FaultContext, **more: int
-) -> FaultAction:
-    """What an answer means."""
-    trouble = PartitionFault(
-        kind=kind, text="x", resume=OffsetPair(120, 90) if kind == "source_removed" else None, **more
-    )
-    found = find_action(FaultResolution(trouble=trouble, policy=policy, time_ms=1), record, facts)
-    assert isinstance(found, FaultAction)
-    return found
 
 
 def test_another_pair_has_its_own_notes() -> None:
@@ -71,28 +48,26 @@ def test_what_lies_behind_the_copys_end_is_no_place(end: int | None, reached: in
 
 def test_a_recreated_source_needs_a_new_producer_where_the_target_has_moved() -> None:
     """The broker knows other sequences than those of the pair."""
-    facts = replace(FACTS, source_topic_id=TopicId("s2"))
-    assert not remedy("source_recreated", "skip", RECORD, facts).new_producer
-    assert remedy("source_recreated", "skip", RECORD, replace(facts, target_end=95)).new_producer
+    context = replace(CONTEXT, source_topic_id=TopicId("s2"))
+    assert not action("source_recreated", "skip", RECORD, context).new_producer
+    assert action("source_recreated", "skip", RECORD, replace(context, target_end=95)).new_producer
 
 
 @pytest.mark.parametrize("policy", ["skip", "resync"])
 def test_a_copy_that_ends_is_not_taken_to_another_topic(policy: FaultPolicy) -> None:
     """Its end is an offset of the former one: a backfill would be done where it ends by chance."""
-    facts, ending = replace(FACTS, source_topic_id=TopicId("s2")), replace(RECORD, end_offset=500)
-    repair = FaultResolution(trouble=PartitionFault(kind="source_recreated", text="x"), policy=policy, time_ms=1)
-    found = find_action(repair, ending, facts)
-    assert isinstance(found, str)
-    assert "ends at source offset 500 of the former topic" in found
-    assert isinstance(find_action(repair, RECORD, facts), FaultAction)
+    context, ending = replace(CONTEXT, source_topic_id=TopicId("s2")), replace(RECORD, end_offset=500)
+    reason = declined("source_recreated", policy, ending, context)
+    assert "ends at source offset 500 of the former topic" in reason
+    action("source_recreated", policy, RECORD, context)
 
 
 def test_what_is_emptied_is_copied_whole() -> None:
     """Also what was left out; where nothing is left but the source has lost some, the same."""
     record = replace(RECORD, skip=((20, 21),))
-    anew = remedy("copy_lost", "resync", record, FACTS)
+    anew = action("copy_lost", "resync", record, CONTEXT)
     assert (anew.record.skip, anew.empty_to, anew.record.source_offset) == ((), 90, 5)
-    gone = remedy("copy_lost", "resync", record, replace(FACTS, source_start=101, target_start=90))
+    gone = action("copy_lost", "resync", record, replace(CONTEXT, source_start=101, target_start=90))
     assert (gone.record.skip, gone.empty_to, gone.record.source_offset) == ((), 90, 101)
 
 
@@ -100,27 +75,26 @@ def test_what_is_emptied_is_copied_whole() -> None:
 def test_it_is_counted_again_from_an_origin_that_is_there(end: int, again: bool) -> None:
     """Otherwise the target is emptied."""
     record = replace(RECORD, recounting=False)
-    found = remedy("target_truncated", "resync", record, replace(FACTS, target_end=end), target_from=end)
+    found = action("target_truncated", "resync", record, replace(CONTEXT, target_end=end), target_from=end)
     assert (found.record.recounting, found.empty_to) == ((True, None) if again else (False, end))
 
 
 def test_where_it_goes_on_it_has_a_new_origin() -> None:
     """What was removed can't be counted any more."""
-    assert remedy("source_removed", "skip", RECORD, replace(FACTS, source_start=120)).record.origin == OffsetPair(
-        120, 90
-    )
+    done = action("source_removed", "skip", RECORD, replace(CONTEXT, source_start=120), OffsetPair(120, 90))
+    assert done.record.origin == OffsetPair(120, 90)
 
 
 def test_a_range_inside_another_one_changes_nothing() -> None:
     """They are left out together."""
     record = replace(RECORD, skip=((100, 200),))
-    found = remedy("record_refused", "skip", record, FACTS, source_from=120, source_to=121)
+    found = action("record_refused", "skip", record, CONTEXT, source_from=120, source_to=121)
     assert found.record.skip == ((100, 200),)
 
 
 def test_strangers_are_accepted_up_to_the_cut_and_no_further() -> None:
     """A log that has grown again holds others behind it."""
-    found = remedy("target_truncated", "skip", replace(RECORD, foreign_to=80, shared=True), FACTS, target_from=60)
+    found = action("target_truncated", "skip", replace(RECORD, foreign_to=80, shared=True), CONTEXT, target_from=60)
     assert found.record.foreign_to == 60
 
 
