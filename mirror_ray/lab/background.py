@@ -47,11 +47,7 @@ class BackgroundThread:
         self.join()
 
     def join(self) -> None:
-        """Wait until the thread has ended.
-
-        Raises:
-            MirrorError: It failed, or still runs after ``stop_timeout_s``.
-        """
+        """Wait until the thread has ended. Raises MirrorError if it failed, or still runs after ``stop_timeout_s``."""
         if self._thread.ident is not None:
             self._thread.join(self._stop_timeout_s)
             if self._thread.is_alive():

@@ -37,11 +37,7 @@ def client_config(cluster: DevCluster, settings: Mapping[str, object] | None = N
 
 
 def create_topics(cluster: DevCluster, topics: Sequence[NewTopic]) -> None:
-    """Create topics, a few hundred in a request.
-
-    Raises:
-        MirrorError: The cluster refuses one.
-    """
+    """Create topics, a few hundred in a request. Raises MirrorError if the cluster refuses one."""
     admin = AdminClient(client_config(cluster))
     for start in range(0, len(topics), 200):
         created = admin.create_topics(list(topics[start : start + 200]), operation_timeout=_TIMEOUT_S)
@@ -98,11 +94,7 @@ class TopicEnds:
 
 
 def high_watermarks(cluster: DevCluster, topic: str, partitions: int) -> dict[int, int]:
-    """The high watermark of each partition.
-
-    Raises:
-        MirrorError: The leaders don't answer within a minute.
-    """
+    """The high watermark of each partition. Raises MirrorError if the leaders don't answer within a minute."""
     ends = TopicEnds(cluster, topic, range(partitions), committed=False)
     found: dict[int, int] = {}
 

@@ -78,11 +78,7 @@ def top_talkers(topics: Sequence[Mapping[str, Any]]) -> str:
     """The topics with most bytes and with most records. ``topics``: of a document, those with most bytes first."""
     whole = sum(row["wire_bytes"] for row in topics) or 1
     by_bytes = [
-        Bar(
-            label=row["topic"],
-            value=row["wire_bytes"],
-            text=f"{size(row['wire_bytes'])} ({share(row['wire_bytes'] / whole)})",
-        )
+        Bar(label=row["topic"], value=(wire := row["wire_bytes"]), text=f"{size(wire)} ({share(wire / whole)})")
         for row in topics[:_TALKERS]
     ]
     by_records = [

@@ -20,11 +20,6 @@ from mirror_ray.report.number_format import (
 
 Document = Mapping[str, Any]
 
-_SKIPPED = (
-    "Skipped ranges are source offsets that were given up by a fault policy or an operator's resolution, from the"
-    " flow's state on the target. A restart is a copy that recovered its position after an error or a lost connection."
-)
-
 
 def headline(document: Document) -> list[str]:
     """The report in a few sentences."""
@@ -33,14 +28,13 @@ def headline(document: Document) -> list[str]:
         return ["Nothing was copied in this time, or there are no statistics of it."]
     length_ms = document["to_ms"] - document["from_ms"]
     currency = cost["currency"]
-    sentences = [
-        (
-            f"In {lasting(length_ms)} {document['flow']} copied {short(total['records'])} records of"
-            f" {plural(len(document['topics']), 'topic')}, {size(total['wire_bytes'])} on the wire:"
-            f" {short(total['records_per_s'])} records and {per_second(total['wire_bytes_per_s'])} on average,"
-            f" and {short(peak['records_per_s'])} records/s at the peak ({moment(peak['step_ms'])} UTC)."
-        )
-    ]
+    copied = (
+        f"In {lasting(length_ms)} {document['flow']} copied {short(total['records'])} records of"
+        f" {plural(len(document['topics']), 'topic')}, {size(total['wire_bytes'])} on the wire:"
+        f" {short(total['records_per_s'])} records and {per_second(total['wire_bytes_per_s'])} on average,"
+        f" and {short(peak['records_per_s'])} records/s at the peak ({moment(peak['step_ms'])} UTC)."
+    )
+    sentences = [copied]
     if total["compression_ratio_estimated"] is not None:
         sentences.append(
             f"Uncompressed it would have been {ratio(total['compression_ratio_estimated'])} as much: at"
@@ -62,63 +56,48 @@ def headline(document: Document) -> list[str]:
     return sentences
 
 
-def explained(document: Document) -> list[tuple[str, str]]:
+def explained(document: Document) -> dict[str, str]:
     """The meaning of each figure, whether it is exact, and what is missing."""
     total, cost = document["total"], document["cost"]
     measured = share(total["uncompressed_measured_share"])
-    return [
-        (
-            "Where they come from",
-            (
-                "Replicators publish, for each partition and interval in which it did something, what the target"
-                " acknowledged. An interval belongs to the time in which it began. All times are UTC. An idle"
-                " partition publishes nothing."
-            ),
+    return {
+        "Where they come from": (
+            "Replicators publish, for each partition and interval in which it did something, what the target"
+            " acknowledged. An interval belongs to the time in which it began. All times are UTC. An idle partition"
+            " publishes nothing."
         ),
-        (
-            "Records, batches, bytes on the wire",
-            (
-                "Exact: counted at the target's acknowledgements. Bytes are those of record batches as the target's log"
-                " holds them, headers included; requests' own headers, TLS and the target's own replication are not in"
-                " them. Rates are means over the time shown, or over a chart's point."
-            ),
+        "Records, batches, bytes on the wire": (
+            "Exact: counted at the target's acknowledgements. Bytes are those of record batches as the target's log"
+            " holds them, headers included; requests' own headers, TLS and the target's own replication are not in"
+            " them. Rates are means over the time shown, or over a chart's point."
         ),
-        ("Untold", _untold(document)),
-        (
-            "Uncompressed bytes, ratio",
-            (
-                f"Estimated: each interval measures some of its batches ({measured} of all bytes), and the others are"
-                " assumed to have the same ratio."
-            ),
+        "Untold": _untold(document),
+        "Uncompressed bytes, ratio": (
+            f"Estimated: each interval measures some of its batches ({measured} of all bytes), and the others are"
+            " assumed to have the same ratio."
         ),
-        (
-            "Cost",
-            (
-                f"Bytes on the wire times {cost['price_per_gb']:g} {cost['currency']} for a GB of 1,000,000,000 bytes"
-                " (--price-per-gb); uncompressed: the same for the estimated bytes. A month has 30 days."
-            ),
+        "Cost": (
+            f"Bytes on the wire times {cost['price_per_gb']:g} {cost['currency']} for a GB of 1,000,000,000 bytes"
+            " (--price-per-gb); uncompressed: the same for the estimated bytes. A month has 30 days."
         ),
-        (
-            "Latency",
-            (
-                "From a batch's newest timestamp, which its producer sets, to the acknowledgement, counted for each of"
-                " its records in classes that grow by a third: a percentile is its class's upper bound, so the true one"
-                " is at most that. Clocks that differ shift it, and records that were old when they were produced or"
-                " copied count as late."
-            ),
+        "Latency": (
+            "From a batch's newest timestamp, which its producer sets, to the acknowledgement, counted for each of its"
+            " records in classes that grow by a third: a percentile is its class's upper bound, so the true one is at"
+            " most that. Clocks that differ shift it, and records that were old when they were produced or copied count"
+            " as late."
         ),
-        (
-            "Lag",
-            (
-                "Records and time that a partition is behind, one sample at the end of each of its intervals,"
-                " percentiles over these samples by the same classes; the largest is the largest that was seen at any"
-                " time."
-            ),
+        "Lag": (
+            "Records and time that a partition is behind, one sample at the end of each of its intervals, percentiles"
+            " over these samples by the same classes; the largest is the largest that was seen at any time."
         ),
-        ("Skipped ranges, restarts", _SKIPPED),
-        ("Compared with the target", _compared(document)),
-        ("Missing", _missing(document)),
-    ]
+        "Skipped ranges, restarts": (
+            "Skipped ranges are source offsets that were given up by a fault policy or an operator's resolution, from"
+            " the flow's state on the target. A restart is a copy that recovered its position after an error or a lost"
+            " connection."
+        ),
+        "Compared with the target": _compared(document),
+        "Missing": _missing(document),
+    }
 
 
 def _untold(document: Document) -> str:
@@ -137,10 +116,11 @@ def _untold(document: Document) -> str:
 
 def _compared(document: Document) -> str:
     check, total = document["check"], document["total"]
+    wrong = total["offset_mismatches"]
+    how = f"it is not so in {plural(wrong, 'interval')}" if wrong else "so it is in every interval"
     text = (
-        "In topics that nobody else writes to, an interval has as many records as the target's offsets advanced by: "
-        + ("so it is in every interval." if not total["offset_mismatches"] else "it is not so in ")
-        + (f"{plural(total['offset_mismatches'], 'interval')}." if total["offset_mismatches"] else "")
+        "In topics that nobody else writes to, an interval has as many records as the target's offsets advanced by:"
+        f" {how}."
     )
     if check is None:
         return f"{text} The ends of the target's logs are compared only where the report shows all of the time."

@@ -73,13 +73,10 @@ details { margin-top: 12px; } summary { cursor: pointer; } code { font-size: 0.9
 
 def make_html(document: Document) -> str:
     """The HTML of a document of ``mirror_ray.report.json_document``."""
-    flow = escape(document["flow"])
+    flow, begin, end = escape(document["flow"]), moment(document["from_ms"]), moment(document["to_ms"])
     parts = [
         f"<h1>What {flow} copied</h1>",
-        (
-            f'<p class="when">{moment(document["from_ms"])} to {moment(document["to_ms"])} UTC'
-            f" · written {moment(document['created_ms'])} UTC</p>"
-        ),
+        f'<p class="when">{begin} to {end} UTC · written {moment(document["created_ms"])} UTC</p>',
         f'<p class="lead">{escape(" ".join(headline(document)))}</p>',
         _tiles(document),
         "<h2>Over time</h2>",
@@ -107,45 +104,31 @@ def make_html(document: Document) -> str:
 def _tiles(document: Document) -> str:
     total, cost, lag = document["total"], document["cost"], document["worst_lag"]
     worst = f"on {lag['topic']}-{lag['partition']}" if lag else ""
-    gaps = document["gaps"]
+    gaps, latency = document["gaps"], total["latency_ms"]
+    uncompressed = size(total["uncompressed_bytes_estimated"])
+    uncompressed_cost = money(cost["uncompressed_estimated"], cost["currency"])
     tiles = [
         ("Records", short(total["records"]), f"{short(total['records_per_s'])} a second on average"),
         ("On the wire", size(total["wire_bytes"]), per_second(total["wire_bytes_per_s"])),
-        (
-            "Compression",
-            ratio(total["compression_ratio_estimated"]),
-            f"≈ {size(total['uncompressed_bytes_estimated'])} uncompressed",
-        ),
-        (
-            "Transfer cost",
-            money(cost["wire"], cost["currency"]),
-            f"≈ {money(cost['uncompressed_estimated'], cost['currency'])} uncompressed",
-        ),
-        (
-            "Latency, 99 %",
-            f"≤ {lasting(total['latency_ms']['p99'])}",
-            f"half within {lasting(total['latency_ms']['p50'])}",
-        ),
+        ("Compression", ratio(total["compression_ratio_estimated"]), f"≈ {uncompressed} uncompressed"),
+        ("Transfer cost", money(cost["wire"], cost["currency"]), f"≈ {uncompressed_cost} uncompressed"),
+        ("Latency, 99 %", f"≤ {lasting(latency['p99'])}", f"half within {lasting(latency['p50'])}"),
         ("Largest lag", f"{number(total['lag_records']['max'])}", f"records {worst}"),
         ("Skipped ranges", "?" if gaps is None else number(len(gaps)), "given up by a fault policy or an operator"),
         ("Restarts", number(total["restarts"]), f"{plural(total['untold_records'], 'record')} untold"),
     ]
-    return (
-        '<div class="tiles">'
-        + "".join(
-            f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(more)}</small></div>'
-            for name, value, more in tiles
-        )
-        + "</div>"
+    shown = "".join(
+        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(more)}</small></div>'
+        for name, value, more in tiles
     )
+    return f'<div class="tiles">{shown}</div>'
 
 
 def _gaps(document: Document) -> str:
     gaps, head = document["gaps"], "<h2>Skipped ranges</h2>"
     if gaps is None:
-        return (
-            f'{head}<p class="bad">Skipped ranges are not known: the flow\'s state on the target could not be read.</p>'
-        )
+        why = "the flow's state on the target could not be read"
+        return f'{head}<p class="bad">Skipped ranges are not known: {why}.</p>'
     if not gaps:
         when = "None" if not any(document["asked"].values()) else "None in the selected time"
         return f"{head}<p>{when}: no partition has given up records that it should have copied.</p>"
@@ -153,7 +136,7 @@ def _gaps(document: Document) -> str:
 
 
 def _explained(document: Document) -> str:
-    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in explained(document))
+    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in explained(document).items())
     return f'<div class="card"><dl>{entries}</dl></div>'
 
 

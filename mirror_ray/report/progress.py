@@ -71,11 +71,7 @@ class ReadProgress:
 
     @classmethod
     def of_plain(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON.
-
-        Raises:
-            ValueError: It is of another version, or malformed.
-        """
+        """From JSON. Raises ValueError if it is of another version, or malformed."""
         try:
             if document["version"] != VERSION:
                 raise ValueError(f"its version is {document['version']}, known is {VERSION}")
@@ -106,11 +102,7 @@ def to_read(progress: ReadProgress, topic_id: str, bounds: Mapping[int, tuple[in
     """The new offsets of each partition of the topic; partitions without any are left out.
 
     A log that was truncated and has grown again, beyond the offsets that were read, looks like one that only grew.
-
-    Args:
-        progress: Of earlier runs.
-        topic_id: Of the topic as it is now.
-        bounds: Each partition's log start offset and log end offset.
+    ``bounds``: each partition's log start offset and log end offset.
     """
     # Sorted, so the newest log of each partition.
     known = {log.partition: log for log in progress.logs if log.topic_id == topic_id}

@@ -59,16 +59,9 @@ def line_chart(
     words: Callable[[float | None], str],
     logarithmic: bool = False,
 ) -> str:
-    """Lines over time.
+    """Lines over time, each with a value for each step; ``words`` writes one. ``times_ms``: where the steps begin.
 
-    Args:
-        title: What is shown, for screen readers.
-        description: The same in a sentence.
-        times_ms: Where each step begins.
-        step_ms: How long a step is.
-        series: Each with one value for each step.
-        words: How a value is written.
-        logarithmic: Each mark of the axis ten times the one before; what is below 1 is drawn at 1.
+    ``logarithmic``: each mark of the axis is ten times the one before; what is below 1 is drawn at 1.
     """
     known = [value for line in series for value in line.values if value is not None]
     if not known:

@@ -51,11 +51,7 @@ class PartitionLog:
     transform: Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]] | None = None
 
     async def start(self) -> int:
-        """Ask for the log start offset.
-
-        Raises:
-            ClusterUnreachableError: The leader does not answer.
-        """
+        """Ask for the log start offset. Raises ClusterUnreachableError if the leader does not answer."""
         return await self._offset(EARLIEST)
 
     async def end(self) -> int:

@@ -51,11 +51,7 @@ class Backlog:
     """The records of one topic, written within one transaction: committed readers see none before `open`."""
 
     def __init__(self, cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics) -> None:
-        """Create the topic and fill it. The cluster has one broker.
-
-        Raises:
-            MirrorError: The cluster refuses it.
-        """
+        """Create the topic and fill it. The cluster has one broker. Raises MirrorError if the cluster refuses it."""
         self.topic = topic
         self.data = data
         self._address = cluster.bootstrap

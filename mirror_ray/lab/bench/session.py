@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,12 @@ from mirror_ray.model.errors import MirrorError
 
 Say = Callable[[str], None]
 
+_RUNS: Final[Mapping[type[Measurement], type[MeasurementRun[Any]]]] = {
+    CopyMeasurement: CopyRun,
+    RestartMeasurement: RestartRun,
+    TrickleMeasurement: TrickleRun,
+    GroupsMeasurement: GroupsRun,
+}
 #: Failures of one contender, which are no reason not to run the others.
 _CONTENDER_ERRORS: Final = (MirrorError, KafkaException, OSError, psutil.Error)
 
@@ -142,17 +148,11 @@ def _all_turns(workloads: Sequence[Workload], site: ClusterSite, size: float) ->
 
 
 def _process(environment: BenchEnvironment, running_ray: RunningRay) -> ContenderProcess:
-    source, target = environment.clusters.bootstrap
-    text = properties(
-        environment.contender,
-        environment.clusters.site,
-        environment.alias,
-        {environment.alias: source, TARGET: target},
-        f"{re.escape(environment.prefix)}.*",
-    )
+    contender, alias, clusters = environment.contender, environment.alias, environment.clusters
+    bootstrap = dict(zip((alias, TARGET), clusters.bootstrap, strict=True))
     config = environment.directory / "mm2.properties"
-    config.write_text(text)
-    return process_of(environment.contender, config, environment.directory / "contender.log", running_ray)
+    config.write_text(properties(contender, clusters.site, alias, bootstrap, f"{re.escape(environment.prefix)}.*"))
+    return process_of(contender, config, environment.directory / "contender.log", running_ray)
 
 
 def _run_contender(
@@ -178,19 +178,9 @@ def _run_contender(
 def _run_of(
     environment: BenchEnvironment, measurement: Measurement, topic: str, start: ContenderStart
 ) -> MeasurementRun[Any]:
-    match measurement:
-        case CopyMeasurement():
-            return CopyRun(environment, measurement, topic)
-        case RestartMeasurement():
-            return RestartRun(environment, measurement, topic)
-        case TrickleMeasurement():
-            return TrickleRun(environment, measurement, topic)
-        case GroupsMeasurement():
-            return GroupsRun(environment, measurement, topic)
-        case StartMeasurement():
-            return StartRun(environment, measurement, topic, start)
-        case _:
-            raise MirrorError(f"{measurement.workload} is of an unknown kind")
+    if isinstance(measurement, StartMeasurement):
+        return StartRun(environment, measurement, topic, start)
+    return _RUNS[type(measurement)](environment, measurement, topic)
 
 
 def _baseline(environment: BenchEnvironment, measurement: Measurement, topic: str) -> MeasurementResult:

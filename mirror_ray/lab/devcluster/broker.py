@@ -73,11 +73,7 @@ class Broker:
         return kafka_program(main_class, *jvm_options)
 
     def format(self, cluster_id: str, scram_credentials: Sequence[str]) -> None:
-        """Prepare the data directory, once; later calls do nothing.
-
-        Raises:
-            MirrorError: The storage tool refused.
-        """
+        """Prepare the data directory, once; later calls do nothing. Raises MirrorError if the storage tool refused."""
         if (self.directory / "data" / "meta.properties").exists():
             return
         command = self.program("kafka.tools.StorageTool", *QUICK_START)

@@ -92,11 +92,7 @@ def running_clusters(*clusters: DevCluster) -> Iterator[tuple[DevCluster, ...]]:
 
 
 def start_all(clusters: Sequence[DevCluster]) -> None:
-    """Start clusters in parallel.
-
-    Raises:
-        MirrorError: One does not come up.
-    """
+    """Start clusters in parallel. Raises MirrorError if one does not come up."""
     with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
         for future in [pool.submit(cluster.start) for cluster in clusters]:
             future.result()

@@ -62,11 +62,7 @@ class FailoverCommand:
             self._changed.wait_for(lambda: self.reported >= steps or self._ended, _WITHIN_S)
 
     def wait(self) -> int:
-        """Wait until it ends; returns its exit code.
-
-        Raises:
-            MirrorError: It does not end within three minutes.
-        """
+        """Wait until it ends; returns its exit code. Raises MirrorError if it does not end within three minutes."""
         try:
             return self._process.wait(_WITHIN_S)
         except subprocess.TimeoutExpired:
