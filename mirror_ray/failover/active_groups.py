@@ -91,9 +91,6 @@ async def groups_at_work(clusters: FailoverClusters, groups: Mapping[str, Listed
         clusters: Both clusters.
         groups: Have members on the origin.
         every: A failback brings back every group that reads remote topics.
-
-    Raises:
-        OSError, MirrorError: The origin can't be asked.
     """
     if not groups:
         return set()

@@ -48,11 +48,7 @@ async def detect(clusters: FailoverClusters, options: FailoverOptions) -> StepOu
 
 
 async def check(clusters: FailoverClusters, options: FailoverOptions, moved_before: TranslatedGroups) -> StepOutcome:
-    """What there is to move, and what groups would lose and read again if the source were lost now.
-
-    Raises:
-        OSError, MirrorError: A cluster can't be asked.
-    """
+    """What there is to move, and what groups would lose and read again if the source were lost now."""
     if options.source_is_gone:
         return await _without_source(clusters)
     behind = await lags(clusters)

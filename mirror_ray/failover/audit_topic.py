@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.failover.plan import FailoverPlan, FailoverStep, Kind, StepResult, counted, plan_of, result_of
+from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult, counted, plan_of, result_of
 from mirror_ray.groups.translated_offset import TranslatedGroups, TranslatedOffset
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.audit_topics import create_audit_topic
@@ -69,10 +69,9 @@ class FailoverHistory:
         if not groups[group]:
             del groups[group], since[group]
 
-    def plans(self, kind: Kind | None = None) -> list[FailoverPlan]:
-        """All plans, or those of one kind, oldest first."""
-        found = [self._plan(head) for head in self._heads.values() if kind in (None, head["kind"])]
-        return sorted(found, key=lambda plan: (plan.began_ms, plan.id))
+    def plans(self) -> list[FailoverPlan]:
+        """All plans, oldest first."""
+        return sorted(map(self._plan, self._heads.values()), key=lambda plan: (plan.began_ms, plan.id))
 
     def offsets(self, plan: str) -> dict[str, list[TranslatedOffset]]:
         """The translated offsets of a plan, by group; empty before its step ``offsets``."""
@@ -104,11 +103,7 @@ class FailoverAudit:
         self._writer = InternalTopicWriter(cluster, self.topic)
 
     async def read(self) -> FailoverHistory:
-        """Read the whole topic; a missing one is empty.
-
-        Raises:
-            OSError, MirrorError: It can't be read now.
-        """
+        """Read the whole topic; a missing one is empty."""
         history, reader, complete = FailoverHistory(), InternalTopicReader(self._cluster, self.topic), False
         while not complete:
             _, records, complete = await reader.read()
@@ -118,13 +113,13 @@ class FailoverAudit:
         return history
 
     async def begin(self, plan: FailoverPlan) -> None:
-        """Write the head of a plan; makes the topic where it is missing. Raises as ``append`` does."""
+        """Write the head of a plan; makes the topic where it is missing."""
         await asyncio.to_thread(create_audit_topic, self._settings, self.topic, self._audit_log)
         await self._cluster.refresh([self.topic])
         await self.head(plan)
 
     async def head(self, plan: FailoverPlan) -> None:
-        """Write the head of a plan that has changed. Raises as ``append`` does."""
+        """Write the head of a plan that has changed."""
         await self._append([({"plan": plan.id}, plan.head())])
 
     async def result(self, plan: FailoverPlan, result: StepResult) -> None:
@@ -136,7 +131,7 @@ class FailoverAudit:
         await self._append([({"plan": plan.id, "step": result.step}, asdict(result))])
 
     async def offsets(self, plan: FailoverPlan, groups: TranslatedGroups, since: Mapping[str, int]) -> None:
-        """Write translated offsets; a group without any is left out from now on. Raises as ``result`` does.
+        """Write translated offsets; a group without any is left out from now on.
 
         ``since``: how often the plan had gone back when each group first had some.
         """

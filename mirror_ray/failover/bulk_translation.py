@@ -12,6 +12,7 @@ from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.commit_offsets import CommitResult, commit
 from mirror_ray.failover.plan import FailoverOptions
 from mirror_ray.groups.bulk import AnswerQueries, translate_all
+from mirror_ray.groups.checkpoints import unsubscribed_by
 from mirror_ray.groups.commit_history_topic import commits_as_of
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.merged_groups import NOT_KNOWN, GroupReads
@@ -59,8 +60,6 @@ async def carry_out(
 
     Raises:
         ConfigError: What groups had committed then is not known.
-        ClusterUnreachableError: A cluster does not answer.
-        OSError, MirrorError: Something can't be read. The rows tell what was refused.
     """
     async with FailoverClusters(settings, order.flow, "failover", audit_log=audit_log, follow=False) as clusters:
         commits = await _commits(clusters, order.as_of_ms)
@@ -94,11 +93,7 @@ async def _reads(clusters: FailoverClusters, commits: Commits) -> GroupReads:
     """What is known of the topics that groups read."""
     groups = await clusters.groups(clusters.source)
     kinds = {name: group.kind for name, group in groups.items() if name in commits}
-    unsubscribed = {
-        (group, remote): checkpoint.unsubscribed
-        for group, by_partition in (await clusters.checkpoints()).items()
-        for remote, checkpoint in by_partition.items()
-    }
+    unsubscribed = unsubscribed_by(await clusters.checkpoints())
     return GroupReads(await clusters.subscriptions(kinds), unsubscribed)
 
 

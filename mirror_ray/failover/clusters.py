@@ -112,11 +112,7 @@ class FailoverClusters:
             _log.warning("%s: %s", self.flow.name, text)
 
     async def topics(self) -> list[TopicPartition]:
-        """Partitions on the origin that are copied to the destination, heartbeats left out.
-
-        Raises:
-            ClusterUnreachableError: The origin does not answer.
-        """
+        """Partitions on the origin that are copied to the destination, heartbeats left out."""
         found = await answered(self.origin, self.origin.refresh(None))
         if not self.is_copied:
             return []
@@ -151,16 +147,13 @@ class FailoverClusters:
         """Wait until the maps were read to their ends, so that remote partitions can be asked for.
 
         Without ``both`` it is the maps ahead alone.
-
-        Raises:
-            ClusterUnreachableError: They can't be within some time.
         """
         waits = [maps.ready() if both else maps.own.ready.wait() for maps in self._maps_ahead()]
         waits += [maps.ready() for maps in self._routed_back.values()] if both else []
         await answered(self.destination, asyncio.gather(*waits))
 
     async def prepare_maps(self) -> None:
-        """List the topics that names alone don't tell. Raises as ``FlowMaps.prepare``."""
+        """List the topics that names alone don't tell."""
         for maps in self._maps_ahead():
             await maps.prepare()
 
@@ -174,11 +167,7 @@ class FailoverClusters:
         return tuple(remote for maps in self._maps_ahead() for remote in maps.remote_partitions(partition))
 
     async def refresh(self, partitions: Collection[TopicPartition]) -> None:
-        """Learn which topics there are now, of these partitions on the origin and of their remote ones.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """Learn which topics there are now, of these partitions on the origin and of their remote ones."""
         remotes = {remote.remote.topic for partition in partitions for remote in self.remote_partitions(partition)}
         topics = {partition.topic for partition in partitions}
         await asyncio.gather(self.origin.refresh(topics), self.destination.refresh(remotes))
@@ -199,29 +188,25 @@ class FailoverClusters:
         return self._filter.should_replicate_group(group)
 
     async def groups(self, cluster: ClusterConnections) -> dict[str, ListedGroup]:
-        """All groups on a cluster that the flow's filter lets through. Raises as ``ClusterGroups.list``."""
+        """All groups on a cluster that the flow's filter lets through."""
         return await self._groups[id(cluster)].list()
 
     async def subscriptions(self, kinds: Mapping[str, str]) -> dict[str, Subscription]:
-        """What the members of groups on the origin read. Raises as ``ClusterGroups.subscriptions``."""
+        """What the members of groups on the origin read."""
         return await self._groups[id(self.origin)].subscriptions(kinds)
 
     async def committed(
         self, cluster: ClusterConnections, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """All offsets of groups on a cluster. Raises as ``ClusterGroups.committed``."""
+        """All offsets of groups on a cluster."""
         return await self._groups[id(cluster)].committed(groups, stable=stable)
 
     async def commit(self, commits: Mapping[str, ToCommit]) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
-        """Commit on the destination. Raises as ``ClusterGroups.commit``."""
+        """Commit on the destination."""
         return await self._groups[id(self.destination)].commit(commits, self.audit_log)
 
     async def checkpoints(self) -> dict[str, dict[TopicPartition, GroupCheckpoint]]:
-        """Every group's newest checkpoints of a failover, by remote partition.
-
-        Raises:
-            OSError, MirrorError: They can't be read now.
-        """
+        """Every group's newest checkpoints of a failover, by remote partition."""
         found: dict[str, dict[TopicPartition, GroupCheckpoint]] = {}
         topic, complete = self._checkpoint_topic(), False
         while not complete:
@@ -231,11 +216,7 @@ class FailoverClusters:
         return {group: by_partition for group, by_partition in found.items() if self.covers(group)}
 
     async def append_checkpoints(self, checkpoints: Collection[GroupCheckpoint]) -> None:
-        """Append to the checkpoints topic, where there is one.
-
-        Raises:
-            OSError, MirrorError: It can't be written.
-        """
+        """Append to the checkpoints topic, where there is one."""
         if self.flow.groups.emit_checkpoints_enabled:
             await self._checkpoint_topic().append(checkpoints)
 
@@ -263,11 +244,7 @@ class FailoverClusters:
         return bounds
 
     async def stable_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs on the origin end for the flow: last stable offsets under read_committed.
-
-        Raises:
-            ClusterUnreachableError: The leader of one of them does not answer.
-        """
+        """Where the logs on the origin end for the flow: last stable offsets under read_committed."""
         asked = self.origin.list_offsets(dict.fromkeys(partitions, LATEST), self.isolation_level)
         ends = await answered(self.origin, asked)
         for partition, answer in ends.items():

@@ -20,11 +20,7 @@ PUBLISHED_WITHIN_S: Final = 3.0
 
 
 async def lags(clusters: FailoverClusters) -> dict[TopicPartition, int | None]:
-    """Offsets that each partition is behind; None: nothing is known of its copy, and it is not empty.
-
-    Raises:
-        ClusterUnreachableError: A cluster, or a leader on the origin, does not answer.
-    """
+    """Offsets that each partition is behind; None: nothing is known of its copy, and it is not empty."""
     partitions = await clusters.topics()
     await clusters.read_maps()
     ends, logs = await asyncio.gather(clusters.stable_ends(partitions), clusters.logs(clusters.origin, partitions))
@@ -38,7 +34,7 @@ async def lags(clusters: FailoverClusters) -> dict[TopicPartition, int | None]:
 async def log_ends(
     clusters: FailoverClusters, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """High watermarks and last stable offsets on the origin. Raises as ``lags`` does."""
+    """High watermarks and last stable offsets on the origin."""
     if not partitions:
         return {}, {}
     high, stable = await asyncio.gather(
@@ -52,11 +48,7 @@ async def log_ends(
 
 
 async def records_left_behind(clusters: FailoverClusters) -> LeftBehind:
-    """What the origin's logs hold that is not copied; for what was copied a moment ago the maps are waited for.
-
-    Raises:
-        OSError, MirrorError: A cluster, or a leader on the origin, does not answer.
-    """
+    """What the origin's logs hold that is not copied; for what was copied a moment ago the maps are waited for."""
     deadline_s = time.monotonic() + PUBLISHED_WITHIN_S
     while True:
         late = time.monotonic() > deadline_s

@@ -68,40 +68,6 @@ def group_totals(offsets: TranslatedGroups) -> dict[str, int]:
     }
 
 
-def still_written(origin: str, written: Collection[str], or_gone: str) -> str:
-    """Producers are at work."""
-    return f"still written on {origin}: {names(written)}. Stop the producers, then run this again{or_gone}"
-
-
-def open_transactions(origin: str, topics: Collection[str], or_gone: str) -> str:
-    """Transactions are open."""
-    return (
-        f"transactions are open on {origin} in {names(topics)}: end their producers, or wait for"
-        f" transaction.timeout.ms, then run this again{or_gone}"
-    )
-
-
-def not_caught_up(lag: int, topics: Collection[str], why: str, or_gone: str) -> str:
-    """The flow is behind."""
-    return f"{lag} offsets in {names(topics)} are not copied yet{why}. Run this again when they are{or_gone}"
-
-
-def translated(figures: Mapping[str, int]) -> str:
-    """The groups' offsets are translated; ``figures``: of ``group_totals``."""
-    return (
-        f"{figures['groups']} groups, {figures['partitions']} partitions: {figures['exact']} exact,"
-        f" {figures['before_the_place']} before the place, {figures['without_offset']} without an offset"
-    )
-
-
-def groups_at_work(origin: str, groups: Collection[str]) -> str:
-    """Consumers are at work."""
-    return (
-        f"still at work on {origin}: {names(groups)}. Stop them, then run this again;"
-        " --skip-active leaves them where they are"
-    )
-
-
 def redirect(
     flow: FlowSettings, kind: Kind, topics: Mapping[str, str], groups: Collection[str], policy: ReplicationPolicy
 ) -> list[str]:

@@ -27,6 +27,8 @@ class FailoverStep(StrEnum):
 
 
 STEPS: Final = tuple(FailoverStep)
+#: The fields of a plan that are in its head, in their order.
+_HEAD: Final = ("id", "kind", "flow", "began_ms", "by", "options", "abandoned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +134,7 @@ class FailoverPlan:
 
     def head(self) -> dict[str, Any]:
         """All but the results, as plain values."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "flow": self.flow,
-            "began_ms": self.began_ms,
-            "by": self.by,
-            "options": asdict(self.options),
-            "abandoned": self.abandoned,
-        }
+        return {name: getattr(self, name) for name in _HEAD} | {"options": asdict(self.options)}
 
 
 def counted(newest: Mapping[FailoverStep, StepResult]) -> dict[FailoverStep, StepResult]:
@@ -160,15 +154,7 @@ def plan_of(head: Mapping[str, Any]) -> FailoverPlan:
     Raises:
         KeyError, TypeError: It is something else.
     """
-    return FailoverPlan(
-        id=head["id"],
-        kind=head["kind"],
-        flow=head["flow"],
-        began_ms=head["began_ms"],
-        by=head["by"],
-        options=FailoverOptions(**head["options"]),
-        abandoned=head["abandoned"],
-    )
+    return FailoverPlan(**{name: head[name] for name in _HEAD} | {"options": FailoverOptions(**head["options"])})
 
 
 def result_of(value: Mapping[str, Any]) -> StepResult:

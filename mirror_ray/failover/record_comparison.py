@@ -35,9 +35,6 @@ async def verify(clusters: FailoverClusters, offsets: TranslatedGroups, *, with_
     """Compare value, key, headers and timestamp of the record at each exact offset.
 
     Without the source, only whether the offset lies within the log.
-
-    Raises:
-        OSError, MirrorError: A cluster can't be read now.
     """
     every = [offset for of_group in offsets.values() for offset in of_group if offset.offset is not None]
     logs = await clusters.logs(clusters.destination, {offset.destination for offset in every if offset.destination})

@@ -42,9 +42,6 @@ async def records_at(
     """The first record that a consumer sees from each offset on, where there is one before ``end``.
 
     ``offsets``: ascending. ``committed``: records of aborted transactions are none.
-
-    Raises:
-        OSError, MirrorError: They can't be read now.
     """
     ids = {partition: cluster.metadata.topics[partition.topic].topic_id}
     connection = await answered(cluster, cluster.connect(cluster.metadata.leader(partition), "verify"))

@@ -111,7 +111,6 @@ async def read_history(settings: MirrorSettings, flow: FlowName) -> FailoverHist
 
     Raises:
         ConfigError: There is no such flow.
-        OSError, MirrorError: It can't be read.
     """
     settings.flow(flow)
     target = settings.clusters[flow.target]

@@ -77,15 +77,11 @@ class FailoverSteps:
         }
 
     async def do(self, step: FailoverStep) -> StepOutcome:
-        """Do one step.
-
-        Raises:
-            OSError, MirrorError: It can't be done now.
-        """
+        """Do one step."""
         return await self._steps[step]()
 
     async def check_again(self, *, groups: bool) -> StepOutcome | None:
-        """Whether a plan whose flow was paused must go back before it goes on; None: it need not. Raises as ``do``.
+        """Whether a plan whose flow was paused must go back before it goes on; None: it need not.
 
         ``groups``: their offsets have been translated.
         """
@@ -129,9 +125,11 @@ class FailoverSteps:
         unfinished = by_topic({partition: after[partition] - stable[partition] for partition in partitions})
         figures = {"written": written, "open_transactions": unfinished, "quiet_s": self._timing.quiet_s}
         if written:
-            return StepOutcome("blocked", messages.still_written(self._origin, written, self._or_gone), figures)
+            text = f"still written on {self._origin}: {names(written)}. Stop the producers, then run this again"
+            return StepOutcome("blocked", text + self._or_gone, figures)
         if unfinished:
-            return StepOutcome("blocked", messages.open_transactions(self._origin, unfinished, self._or_gone), figures)
+            text = f"transactions are open on {self._origin} in {names(unfinished)}: end their producers, or wait for"
+            return StepOutcome("blocked", f"{text} transaction.timeout.ms, then run this again{self._or_gone}", figures)
         return StepOutcome("done", f"nothing was written on {self._origin} for {self._timing.quiet_s:g} s", figures)
 
     async def _catch_up(self) -> StepOutcome:
@@ -152,7 +150,8 @@ class FailoverSteps:
             await self._lift_own_pause()
             why = await self._why_behind(behind)
             if why or time.monotonic() > deadline_s:
-                return StepOutcome("blocked", messages.not_caught_up(total, topics, why, self._or_gone), figures)
+                text = f"{total} offsets in {names(topics)} are not copied yet{why}. Run this again when they are"
+                return StepOutcome("blocked", text + self._or_gone, figures)
             await asyncio.sleep(POLL_S)
 
     async def _lift_own_pause(self) -> None:
@@ -199,7 +198,9 @@ class FailoverSteps:
         totals = messages.group_totals(self.offsets)
         unsure = [offset for of_group in self.offsets.values() for offset in of_group if offset.reason]
         figures = {**totals, "unsure": [offset_figures(offset) for offset in unsure[:NAMED]]}
-        return StepOutcome("done", messages.translated(totals), figures)
+        text = f"{totals['groups']} groups, {totals['partitions']} partitions: {totals['exact']} exact,"
+        text += f" {totals['before_the_place']} before the place, {totals['without_offset']} without an offset"
+        return StepOutcome("done", text, figures)
 
     async def _translate(self) -> StepOutcome | None:
         """Translate what groups have committed on the origin; an outcome: some of them are still at work there."""
@@ -210,7 +211,8 @@ class FailoverSteps:
         if not self._options.skip_active and not self._dry:
             at_work = sorted(busy.keys() | await self._others_at_work(groups, busy))
             if at_work:
-                text = messages.groups_at_work(self._origin, at_work)
+                text = f"still at work on {self._origin}: {names(at_work)}. Stop them, then run this again;"
+                text += " --skip-active leaves them where they are"
                 return StepOutcome("blocked", text, {"active": at_work[:NAMED]})
         if not self._dry:
             idle = {name: groups[name] for name in offsets.keys() - busy.keys()}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.groups.checkpoints import unsubscribed_by
 from mirror_ray.groups.cluster_groups import answered
 from mirror_ray.groups.merged_groups import assumed_offset, first_translations, merge_translated
 from mirror_ray.groups.merged_topics import GroupRemote, uncommitted_topics
@@ -58,7 +59,6 @@ async def with_source(
     ``final``: no offset may be about to change by a transaction that is open. The others: see ``to_move``.
 
     Raises:
-        ClusterUnreachableError: A cluster does not answer.
         MirrorError: An offset is not ``final``.
     """
     await clusters.read_maps()
@@ -182,12 +182,7 @@ async def _uncommitted(
     translated: Sequence[TranslatedOffset],
     logs: Mapping[TopicPartition, ReadableBounds],
 ) -> list[TranslatedOffset]:
-    """Where groups may yet have to read merged topics in which they have committed nothing.
-
-    Raises:
-        ClusterUnreachableError: A cluster does not answer.
-        OSError, MirrorError: A group or the checkpoints can't be asked now.
-    """
+    """Where groups may yet have to read merged topics in which they have committed nothing."""
     topics: dict[GroupRemote, set[str]] = defaultdict(set)
     for offset in translated:
         remote = offset.destination
@@ -201,11 +196,7 @@ async def _uncommitted(
     }
     if not described:
         return []
-    unsubscribed = {
-        (group, remote): checkpoint.unsubscribed
-        for group, by_partition in (await clusters.checkpoints()).items()
-        for remote, checkpoint in by_partition.items()
-    }
+    unsubscribed = unsubscribed_by(await clusters.checkpoints())
     subscriptions = await clusters.subscriptions(described)
     found = []
     for topic in uncommitted_topics(topics, merged_from, subscriptions, unsubscribed):
@@ -220,12 +211,7 @@ async def _uncommitted(
 
 
 async def without_source(clusters: FailoverClusters) -> Offsets:
-    """Where groups go on by their last checkpoints, and by the map where it is newer: what the target itself knows.
-
-    Raises:
-        ClusterUnreachableError: The target does not answer.
-        OSError, MirrorError: The checkpoints can't be read now.
-    """
+    """Where groups go on by their last checkpoints, and by the map where it is newer: what the target itself knows."""
     await clusters.read_maps(both=False)
     checkpoints = await clusters.checkpoints()
     topics = {remote.topic for by_partition in checkpoints.values() for remote in by_partition}

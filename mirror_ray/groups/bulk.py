@@ -101,7 +101,6 @@ async def translate_all(
     on the source, however long that takes.
 
     Raises:
-        ClusterUnreachableError: A cluster does not answer.
         OSError, MirrorError: A map can't be read.
     """
     answers: dict[OffsetQuery, MapAnswer] = {}

@@ -17,6 +17,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.model.errors import CorruptRecordError
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.mm2_records import CheckpointRecord
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,17 @@ class GroupCheckpoint:
         return KeyedRecord(key, value, tuple(headers))
 
 
+def unsubscribed_by(
+    checkpoints: Mapping[str, Mapping[TopicPartition, GroupCheckpoint]],
+) -> dict[tuple[str, TopicPartition], frozenset[str]]:
+    """By group and remote partition, the merged topics that the group does not read."""
+    return {
+        (group, remote): checkpoint.unsubscribed
+        for group, by_partition in checkpoints.items()
+        for remote, checkpoint in by_partition.items()
+    }
+
+
 def encode_written(written: tuple[int, ...]) -> bytes:
     """The value of ``WRITTEN_HEADER``."""
     return struct.pack(f">{len(written)}q", *written)
@@ -118,11 +130,7 @@ class CheckpointTopic:
         self._reader, self._writer = InternalTopicReader(target, topic), InternalTopicWriter(target, topic)
 
     async def read(self) -> tuple[list[GroupCheckpoint], bool]:
-        """The next checkpoints, and whether the topic was read to its end. Records that don't parse are skipped.
-
-        Raises:
-            OSError, MirrorError: It can't be read now.
-        """
+        """The next checkpoints, and whether the topic was read to its end. Records that don't parse are skipped."""
         _, records, complete = await self._reader.read()
         found = []
         for record in records:
@@ -134,10 +142,6 @@ class CheckpointTopic:
         return found, complete
 
     async def append(self, checkpoints: Collection[GroupCheckpoint]) -> None:
-        """Append checkpoints.
-
-        Raises:
-            OSError, MirrorError: The topic can't be written.
-        """
+        """Append checkpoints."""
         if checkpoints:
             await self._writer.append([checkpoint.encode() for checkpoint in checkpoints])

@@ -37,7 +37,6 @@ async def answered(cluster: ClusterConnections, asked: Awaitable[_T]) -> _T:
     """Await a cluster's answer for 20 seconds at most.
 
     Raises:
-        ClusterUnreachableError: There was no answer in time.
         KafkaProtocolError: The answer is an error.
     """
     alias = cluster.settings.alias
@@ -60,11 +59,7 @@ class ClusterGroups:
         self._coordinators = GroupCoordinators(cluster)
 
     async def list(self) -> dict[str, ListedGroup]:
-        """All of these groups.
-
-        Raises:
-            ClusterUnreachableError, KafkaProtocolError: Not all brokers answer.
-        """
+        """All of these groups."""
         listing = await answered(self._cluster, list_groups(self._coordinators))
         if listing.silent:
             why = "; ".join(f"broker {broker}: {error}" for broker, error in listing.silent.items())
@@ -72,7 +67,7 @@ class ClusterGroups:
         return {name: group for name, group in listing.groups.items() if self._filter.should_replicate_group(name)}
 
     async def subscriptions(self, kinds: Mapping[str, str]) -> dict[str, Subscription]:
-        """What the members of groups read, of those groups whose members say it. Raises as ``describe_members``."""
+        """What the members of groups read, of those groups whose members say it."""
         return await answered(self._cluster, describe_members(self._coordinators, kinds))
 
     async def committed(
@@ -84,7 +79,6 @@ class ClusterGroups:
         every consumer does.
 
         Raises:
-            ClusterUnreachableError: A group can't be asked.
             MirrorError: An offset can't be had, or is not stable.
         """
         reader = OffsetReader(self._coordinators, stable=stable)
@@ -104,7 +98,7 @@ class ClusterGroups:
     async def commit(
         self, commits: Mapping[str, ToCommit], audit_log: AuditLog
     ) -> dict[str, dict[TopicPartition, ErrorInfo | None]]:
-        """Commit offsets, after what was committed before was read for the audit log. Raises as ``commit_offsets``."""
+        """Commit offsets, after what was committed before was read for the audit log."""
         if not commits:
             return {}
         committed = await self.committed(commits)

@@ -55,11 +55,7 @@ NOT_KNOWN: Final = GroupReads({}, {})
 async def first_offsets(
     source: ClusterConnections, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Where the logs of partitions start; those whose leader does not answer are left out.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
-    """
+    """Where the logs of partitions start; those whose leader does not answer are left out."""
     if not partitions:
         return {}
     starts = await source.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted")
@@ -75,9 +71,6 @@ async def first_uncommitted(
     """What groups may yet have to read of topics that are merged, with the first offset of each.
 
     ``committed``: the topics in which each group has committed, of those that are merged there.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
     """
     merged_from = {remote: maps.merged_from(remote) for _, remote in committed}
     found = list(uncommitted_topics(committed, merged_from, reads.subscriptions, reads.unsubscribed))
@@ -89,11 +82,7 @@ async def first_uncommitted(
 async def first_translations(
     partitions: Collection[TopicPartition], maps: FlowMaps, source: ClusterConnections
 ) -> dict[TopicPartition, tuple[int, Translation]]:
-    """Where the source's logs start, and the translations of that.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
-    """
+    """Where the source's logs start, and the translations of that."""
     starts = await first_offsets(source, partitions)
     await maps.refresh(partitions)
     remotes = {partition: remote for partition in starts if (remote := maps.remote_partition(partition)) is not None}
@@ -109,11 +98,7 @@ async def first_translations(
 async def at_log_end(
     source: ClusterConnections, committed: Collection[tuple[TopicPartition, int]], isolation_level: IsolationLevel
 ) -> set[tuple[TopicPartition, int]]:
-    """The offsets behind which the source holds nothing for the flow; without those whose leader does not answer.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
-    """
+    """The offsets behind which the source holds nothing for the flow; without those whose leader does not answer."""
     if not committed:
         return set()
     ends = await source.list_offsets(dict.fromkeys((partition for partition, _ in committed), LATEST), isolation_level)
@@ -133,9 +118,6 @@ async def merge_translated(
     """The same offsets; where several are of one group in one remote partition they have one translation.
 
     ``logs``: of the remote partitions, just asked.
-
-    Raises:
-        ClusterUnreachableError: The source does not answer.
     """
     together: dict[GroupRemote, list[int]] = defaultdict(list)
     for number, offset in enumerate(offsets):

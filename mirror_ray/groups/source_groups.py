@@ -60,11 +60,7 @@ class SourceGroups:
         self._listed_s = float("-inf")
 
     async def read(self, state: GroupOffsetState) -> None:
-        """Read what has changed into the state. What could not be read stays as it was, and is among the problems.
-
-        Raises:
-            OSError, MirrorError: The source can't be used now.
-        """
+        """Read what has changed into the state. What could not be read stays as it was, and is among the problems."""
         # Until it is over: a reading that breaks off has read nothing.
         self.problems = {"": "it was not read to the end"}
         listing = await self._listed(state)

@@ -82,11 +82,7 @@ class GroupOffsetSync:
         self._synced_s = self._compared_s = float("-inf")
 
     async def begin(self) -> None:
-        """Read the maps, and the checkpoints of earlier lives.
-
-        Raises:
-            OSError, MirrorError: They can't be read now.
-        """
+        """Read the maps, and the checkpoints of earlier lives."""
         await self._maps.ready()
         await self._read_checkpoints()
 
@@ -96,21 +92,13 @@ class GroupOffsetSync:
         self._source_groups.list_at_once()
 
     async def read_source(self) -> None:
-        """Read what groups have committed on the source, and write that into the history.
-
-        Raises:
-            OSError, MirrorError: The source can't be used now.
-        """
+        """Read what groups have committed on the source, and write that into the history."""
         await self._source_groups.read(self.state)
         if self._history is not None:
             await self._history.write(self.state, self._source_groups.problems)
 
     async def round(self) -> None:
-        """Do one round. What could not be done is done by a later one.
-
-        Raises:
-            OSError, MirrorError: A cluster, or the checkpoints topic, can't be used now.
-        """
+        """Do one round. What could not be done is done by a later one."""
         self.problems.clear()
         await self._read_checkpoints()
         await self.read_source()
@@ -128,16 +116,11 @@ class GroupOffsetSync:
 
     def statuses(self) -> Iterator[GroupStatus]:
         """Yield the status of every group, by name."""
-
-        def remote_of(partition: TopicPartition) -> tuple[TopicPartition, bool] | None:
-            remote = self._maps.remote_partition(partition)
-            return (remote.remote, remote.back) if remote is not None else None
-
         return group_statuses(
             self._flow.name,
             self.state,
-            remote_of,
-            listed={name: (group.kind, group.state) for name, group in self._listed().items()},
+            self._maps.remote_partition,
+            listed=self._listed(),
             without_offsets=self._source_groups.without_offsets,
             problems=self.problems,
             synced=self._flow.groups.sync_offsets_enabled,

@@ -60,7 +60,7 @@ _AskLeader = Callable[[Connection, Partitions], Awaitable[Mapping[TopicPartition
 
 
 class ClusterConnections:
-    """One cluster, for asyncio code of one event loop."""
+    """One cluster, for asyncio code of one event loop. Queries raise ClusterUnreachableError if no broker answers."""
 
     def __init__(
         self, settings: ClusterSettings, client_id: str, *, user_timeout_ms: int = TCP_USER_TIMEOUT_MS
@@ -90,9 +90,6 @@ class ClusterConnections:
 
         Returns:
             The metadata of all topics known so far; one that was named and does not exist is there with its error code.
-
-        Raises:
-            ClusterUnreachableError: No broker answers; names each one's error.
         """
         connection = await self.any_connection()
         version = connection.best_version(_METADATA_KEY, *_METADATA_VERSIONS)
@@ -133,11 +130,7 @@ class ClusterConnections:
         return await asyncio.shield(opening)
 
     async def any_connection(self) -> Connection:
-        """An open connection to some broker: the last one used so, else brokers known, else the bootstrap servers.
-
-        Raises:
-            ClusterUnreachableError: No broker answers; names each one's error.
-        """
+        """An open connection to some broker: the last one used so, else brokers known, else the bootstrap servers."""
         async with self._bootstrapping:
             if self._bootstrapped is None or self._bootstrapped.closed:
                 self._bootstrapped = await self._bootstrap()
@@ -150,9 +143,6 @@ class ClusterConnections:
 
         LATEST is the last stable offset under read_committed, else the high watermark. Every partition is answered;
         one whose leader can't be asked has an error code.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
         """
 
         async def ask(connection: Connection, partitions: Partitions) -> Mapping[TopicPartition, OffsetAnswer]:
@@ -164,9 +154,6 @@ class ClusterConnections:
         """Where the logs end: the leader's own end (OffsetForLeaderEpoch of its epoch, KIP-320) and the high watermark.
 
         Every partition is answered; one whose leader can't be asked, or has just changed, has an error code.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
         """
         return await self._ask_leaders(
             partitions,
@@ -178,9 +165,6 @@ class ClusterConnections:
         """Bytes on disk of each partition's leading replica.
 
         Every partition is answered; one whose leader can't be asked, or does not grant it to us, has an error code.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
         """
         return await self._ask_leaders(partitions, replica_sizes, lambda code: SizeAnswer(-1, code))
 
@@ -188,7 +172,6 @@ class ClusterConnections:
         """A new idempotent producer's id and epoch (KIP-98).
 
         Raises:
-            ClusterUnreachableError: No broker answers.
             KafkaProtocolError: The broker refuses; UNSUPPORTED_VERSION: it is too old to know ``lowest_version``.
         """
         deadline = asyncio.get_running_loop().time() + self.settings.request_timeout_ms / 1000

@@ -85,9 +85,6 @@ async def list_groups(coordinators: GroupCoordinators, before: GroupListing | No
     A group of ``before`` has ceased to exist, and its group coordinator is forgotten, only if the broker that listed it
     then still is its group coordinator, has answered, and did not list it now. Else it is unknown, until a later
     listing settles it.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
     """
     cluster = coordinators.cluster
     brokers = (await cluster.refresh(())).brokers
@@ -157,7 +154,6 @@ async def describe_members(coordinators: GroupCoordinators, kinds: Mapping[str, 
         kinds: The kind of each group, as in ``ListedGroup``.
 
     Raises:
-        ClusterUnreachableError: No broker answers.
         KafkaProtocolError: A group coordinator speaks no version that we know.
     """
     answers: _Subscriptions = {}

@@ -1,6 +1,7 @@
 """Requests that only a partition's leader answers, each on one connection.
 
-ListOffsets, OffsetForLeaderEpoch (KIP-101), DescribeLogDirs (KIP-113), DescribeProducers (KIP-664).
+ListOffsets, OffsetForLeaderEpoch (KIP-101), DescribeLogDirs (KIP-113), DescribeProducers (KIP-664). All of
+them raise ConnectionError where the connection is lost.
 """
 
 from __future__ import annotations
@@ -60,11 +61,7 @@ async def list_offsets(
     timestamps: Mapping[TopicPartition, int],
     isolation_level: IsolationLevel,
 ) -> dict[TopicPartition, OffsetAnswer]:
-    """Ask a leader for the offsets at these timestamps.
-
-    Raises:
-        ConnectionError: The connection was lost.
-    """
+    """Ask a leader for the offsets at these timestamps."""
     version = connection.best_version(_LIST_OFFSETS_KEY, *_LIST_OFFSETS_VERSIONS)
     module: Any = load_entity_module("list_offsets", version, EntityType.request)
     topics = tuple(
@@ -94,11 +91,7 @@ async def list_offsets(
 async def epoch_ends(
     connection: Connection, partitions: Partitions, epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAnswer]:
-    """Ask a leader where leader epochs ended in its logs; for one that it has not, where the last one before it ended.
-
-    Raises:
-        ConnectionError: The connection was lost.
-    """
+    """Ask a leader where leader epochs ended in its logs; for one that it has not, where the one before it ended."""
     version = connection.best_version(_LEADER_EPOCH_KEY, *_LEADER_EPOCH_VERSIONS)
     module: Any = load_entity_module("offset_for_leader_epoch", version, EntityType.request)
     topics = tuple(
@@ -127,11 +120,7 @@ async def epoch_ends(
 
 
 async def log_ends(connection: Connection, partitions: Partitions) -> dict[TopicPartition, LogEnd]:
-    """Ask a leader where its logs end, then for the high watermarks.
-
-    Raises:
-        ConnectionError: The connection was lost.
-    """
+    """Ask a leader where its logs end, then for the high watermarks."""
     current = {key: partition.leader_epoch for key, partition in partitions.items()}
     ends = await epoch_ends(connection, partitions, current)
     marks = await list_offsets(connection, partitions, dict.fromkeys(partitions, LATEST), "read_uncommitted")
@@ -173,11 +162,7 @@ class SizeAnswer:
 async def replica_sizes(
     connection: Connection, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, SizeAnswer]:
-    """Bytes of the broker's own replicas of these partitions, each with an answer; needs DESCRIBE on the cluster.
-
-    Raises:
-        ConnectionError: The connection was lost.
-    """
+    """Bytes of the broker's own replicas of these partitions, each with an answer; needs DESCRIBE on the cluster."""
     version = connection.best_version(_LOG_DIRS_KEY, *_LOG_DIRS_VERSIONS)
     module: Any = load_entity_module("describe_log_dirs", version, EntityType.request)
     topics = tuple(
@@ -211,7 +196,6 @@ async def known_producers(
     """Ask a leader what it remembers of the producers of these partitions; needs READ on the topics.
 
     Raises:
-        ConnectionError: The connection was lost.
         KafkaProtocolError: UNSUPPORTED_VERSION: the broker is older than 2.8.
     """
     version = connection.best_version(_PRODUCERS_KEY, *_PRODUCERS_VERSIONS)

@@ -166,11 +166,7 @@ async def read_log_ends(
     partitions: Collection[BidirectionalPartition],
     isolation_level: IsolationLevel,
 ) -> dict[BidirectionalPartition, BothLogEnds]:
-    """Where both logs end, the target's read first; partitions whose leader does not answer are left out.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
-    """
+    """Where both logs end, the target's read first; partitions whose leader does not answer are left out."""
     if not partitions:
         return {}
     ends = await target.list_offsets(dict.fromkeys((pair.target for pair in partitions), LATEST), "read_uncommitted")
@@ -202,11 +198,7 @@ class BidirectionalMaps:
         self._added_s: dict[BidirectionalPartition, float] = {}
 
     async def refresh(self, partitions: Collection[BidirectionalPartition]) -> None:
-        """Read the log ends, after the offsets that are to be translated were committed.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """Read the log ends, after the offsets that are to be translated were committed."""
         found = await read_log_ends(self._source, self._target, partitions, self._isolation_level)
         self._take(found, time.monotonic())
 
@@ -226,7 +218,7 @@ class BidirectionalMaps:
         """The target offset of ``offset`` of the source partition; waits as ``Translator.to_target`` does."""
         log_ends = tuple(self._log_ends.get(pair, ()))
         by_own, by_back = OffsetQuery(False, pair.source, offset), OffsetQuery(True, pair.target, offset)
-        own_tail, back_tail = self._own.tail(by_own), self._back.tail(by_back)
+        own_tail, back_tail = self._own.answer(by_own).tail, self._back.answer(by_back).tail
         own = back = None
         if is_in_map(own_tail, offset, back=False):
             own = await self._own.translate(by_own, wait_s)

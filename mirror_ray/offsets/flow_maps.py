@@ -159,20 +159,13 @@ class FlowTranslator:
         return self._resolver.merged_from(remote)
 
     async def prepare(self) -> None:
-        """List topics, before remote partitions are asked for, where names alone don't tell them.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """List topics, before remote partitions are asked for, where names alone don't tell them."""
         await self._resolver.prepare()
 
     async def refresh(self, partitions: Collection[TopicPartition]) -> None:
         """Learn which topics there are now, of these source partitions and of their remote ones, and where logs end.
 
         It comes after the offsets that are to be translated were committed.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
         """
         remotes = [(partition, remote) for partition in partitions for remote in self.remote_partitions(partition)]
         await asyncio.gather(
@@ -217,11 +210,7 @@ class FlowMaps(FlowTranslator):
         await asyncio.gather(self.own.close(), self._back_map.close())
 
     async def translate(self, partition: TopicPartition, offset: int, *, back: bool) -> Translation:
-        """Translate an offset of a source partition that the flow copies; ``back``: of its remote partition.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """Translate an offset of a source partition that the flow copies; ``back``: of its remote partition."""
         remote = self.remote_partition(partition)
         why = self.why_not(partition)
         if why is None and back and remote is not None and remote.both:

@@ -76,11 +76,7 @@ class PartitionResolver:
         self._merged: dict[str, list[str]] = {}
 
     async def prepare(self) -> None:
-        """List the topics that there are, where names alone don't tell what was renamed or merged.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """List the topics that there are, where names alone don't tell what was renamed or merged."""
         if time.monotonic() - self._refreshed_s <= _REFRESH_S:
             return
         if self.rules.names_back.renames:

@@ -21,7 +21,7 @@ from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, Mirr
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.gap_scan import GapReader, GapTransforms, SelectCopied, others_wrote
-from mirror_ray.offsets.map import MapTail, OffsetMapStore, SegmentGap, SegmentMap
+from mirror_ray.offsets.map import OffsetMapStore, SegmentGap, SegmentMap
 from mirror_ray.offsets.translation import (
     AnswerQuery,
     MapAnswer,
@@ -60,10 +60,10 @@ class _UnknownGap(NamedTuple):
 
 
 class Translator:
-    """Translates the offsets of all partitions of one map, in both directions."""
+    """Translates the offsets of all partitions of one map, in both directions; ``answer``: by the map alone."""
 
     def __init__(self, answer: AnswerQuery, read_gap: ReadGap) -> None:
-        self._answer, self._read_gap = answer, read_gap
+        self.answer, self._read_gap = answer, read_gap
         self._gaps: OrderedDict[_GapKey, SegmentMap | str] = OrderedDict()
         self._segments_kept = 0
         self._reading: dict[_GapKey, asyncio.Task[SegmentMap | str]] = {}
@@ -75,14 +75,6 @@ class Translator:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def answer(self, query: OffsetQuery) -> MapAnswer:
-        """What the map alone answers."""
-        return self._answer(query)
-
-    def tail(self, query: OffsetQuery) -> MapTail | None:
-        """The end of the map that a query is for; None: there is no such map."""
-        return self._answer(query).tail
 
     async def to_target(self, source: TopicPartition, offset: int, wait_s: float | None = WAIT_S) -> Translation:
         """The target offset of the first record at or behind ``offset`` of the partition ``source``.
@@ -98,7 +90,7 @@ class Translator:
 
     async def translate(self, query: OffsetQuery, wait_s: float | None = WAIT_S) -> Translation:
         """Answer a query as ``to_target`` and ``to_source`` do."""
-        answer = self._answer(query)
+        answer = self.answer(query)
         gap = answer.found
         if isinstance(gap, Translation):
             return gap
@@ -279,11 +271,7 @@ async def read_gap(
 async def log_bounds(
     cluster: ClusterConnections, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ReadableBounds]:
-    """Where logs start and end; partitions whose leader does not answer are left out.
-
-    Raises:
-        ClusterUnreachableError: No broker answers.
-    """
+    """Where logs start and end; partitions whose leader does not answer are left out."""
     if not partitions:
         return {}
     starts, ends = await asyncio.gather(

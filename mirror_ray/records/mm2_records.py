@@ -2,6 +2,8 @@
 
 Sources: ``Heartbeat``, ``Checkpoint`` and ``OffsetSync`` in ``org.apache.kafka.connect.mirror``; Kafka's
 ``protocol.types``: big-endian integers, strings as UTF-8 behind an INT16 length.
+
+``encode`` raises ValueError for what does not fit the format, ``decode`` CorruptRecordError for other bytes.
 """
 
 from __future__ import annotations
@@ -27,20 +29,12 @@ class HeartbeatRecord:
     timestamp_ms: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Write it as (key, value).
-
-        Raises:
-            ValueError: A string or number does not fit the format.
-        """
+        """Write it as (key, value)."""
         return string(self.source_alias) + string(self.target_alias), pack(">hq", _VERSION, self.timestamp_ms)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
-        """Read it from a record of a heartbeats topic.
-
-        Raises:
-            CorruptRecordError: The bytes are no heartbeat.
-        """
+        """Read it from a record of a heartbeats topic."""
         keys = FieldReader("heartbeat key", key)
         source, target = keys.string(), keys.string()
         keys.end()
@@ -65,22 +59,14 @@ class CheckpointRecord:
     metadata: str = ""
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Write it as (key, value).
-
-        Raises:
-            ValueError: A string or number does not fit the format.
-        """
+        """Write it as (key, value)."""
         key = string(self.group) + string(self.partition.topic) + pack(">i", self.partition.partition)
         value = pack(">hqq", _VERSION, self.upstream_offset, self.downstream_offset) + string(self.metadata)
         return key, value
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
-        """Read it from a record of a checkpoints topic.
-
-        Raises:
-            CorruptRecordError: The bytes are no checkpoint.
-        """
+        """Read it from a record of a checkpoints topic."""
         keys = FieldReader("checkpoint key", key)
         group, partition = keys.string(), keys.partition()
         keys.end()
@@ -115,21 +101,13 @@ class OffsetSyncRecord:
     downstream_offset: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Write it as (key, value).
-
-        Raises:
-            ValueError: A string or number does not fit the format.
-        """
+        """Write it as (key, value)."""
         key = string(self.partition.topic) + pack(">i", self.partition.partition)
         return key, pack(">qq", self.upstream_offset, self.downstream_offset)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
-        """Read it from a record of an offset-syncs topic.
-
-        Raises:
-            CorruptRecordError: The bytes are no offset sync.
-        """
+        """Read it from a record of an offset-syncs topic."""
         keys = FieldReader("offset sync key", key)
         partition = keys.partition()
         keys.end()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Self
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings
@@ -27,7 +25,7 @@ from mirror_ray.topics.comparison import Aspect, PartitionFacts, SideFacts
 from mirror_ray.topics.remote_topics import Configs
 
 
-class ClusterReader(AbstractAsyncContextManager["ClusterReader", None]):
+class ClusterReader:
     """One cluster, read with both kinds of clients; an asynchronous context manager."""
 
     def __init__(self, settings: ClusterSettings, client_id: str) -> None:
@@ -38,18 +36,12 @@ class ClusterReader(AbstractAsyncContextManager["ClusterReader", None]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.admin.close()
         await self._cluster.close()
 
     async def refresh(self) -> None:
-        """Ask for the metadata of all topics.
-
-        Raises:
-            ClusterUnreachableError: No broker answers.
-        """
+        """Ask for the metadata of all topics."""
         await self._cluster.refresh()
 
     @property

@@ -57,7 +57,6 @@ async def take_snapshot(
         reasons: What a running system says of topics that it does not copy.
 
     Raises:
-        ClusterUnreachableError: A cluster does not answer.
         ConfigError: A filter or the policy can't be used, or the flow does not copy one of ``only``.
     """
     try:

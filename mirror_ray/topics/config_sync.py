@@ -7,7 +7,7 @@ MM2 sends every config of every topic in every round; here only differences are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.config_policy import UNLIMITED
@@ -46,17 +46,8 @@ def planned_changes(
 
 
 def config_changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> tuple[ConfigChange, ...]:
-    """The changes that bring a remote topic in sync, in the order of the keys.
-
-    Args:
-        source: All configs of the source topic, defaults included.
-        remote: All configs of the remote topic.
-        configs: Which of them are synced, and how far they may differ.
-    """
-    return tuple(_changes(source, remote, configs))
-
-
-def _changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) -> Iterator[ConfigChange]:
+    """The changes that bring a remote topic in sync, in the order of the keys; of all configs, defaults included."""
+    changes: list[ConfigChange] = []
     synced = remote_configs(source, configs)
     for key, config in sorted(source.items()):
         there = remote.get(key)
@@ -69,7 +60,8 @@ def _changes(source: Configs, remote: Configs, configs: ConfigPropertyFilter) ->
         before = there.value if there.source == "DYNAMIC_TOPIC_CONFIG" else None
         if before != after and not may_differ(key, config, there, configs):
             why = "set on the source" if after is not None else "the source leaves it at its default"
-            yield ConfigChange(key=key, before=before, after=after, why=why)
+            changes.append(ConfigChange(key=key, before=before, after=after, why=why))
+    return tuple(changes)
 
 
 def may_differ(key: str, source: ConfigValue, remote: ConfigValue, configs: ConfigPropertyFilter) -> bool:

@@ -40,7 +40,6 @@ def compare_flow(
 
     Raises:
         ConfigError: The flow does not copy one of ``topics``.
-        ClusterUnreachableError: A cluster does not answer.
     """
     snapshot = asyncio.run(take_snapshot(settings, flow, topics, reasons))
     facts: AclFacts | NoAuthorizer | MirrorError
@@ -108,7 +107,6 @@ def _headers(
 
 
 def _has_begun(snapshot: ClusterSnapshot) -> bool:
-
     return snapshot.state_problem is not None or snapshot.state != FlowStateRecords()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from mirror_ray.config.flow_rules import config_filter
@@ -73,7 +73,7 @@ class PlanFacts:
 
 
 def plan_flow(facts: PlanFacts) -> FlowPlan:
-    """What starting the flow would do, as far as the brokers let it: ``refuse`` adds what they don't.
+    """What starting the flow would do, as far as the brokers let it.
 
     Raises:
         ConfigError: A filter can't be used.
@@ -102,11 +102,6 @@ def plan_flow(facts: PlanFacts) -> FlowPlan:
             *((changed,) if changed else ()),
         ),
     )
-
-
-def refuse(plan: FlowPlan, failures: Iterable[MirrorError]) -> FlowPlan:
-    """The plan with what the target's brokers would refuse."""
-    return replace(plan, refused=(*plan.refused, *map(str, failures)))
 
 
 def flow_topics(facts: PlanFacts, plan: FlowPlan, failures: Iterable[MirrorError]) -> FlowTopics:

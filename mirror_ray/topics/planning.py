@@ -16,7 +16,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.topics.cluster_reader import ClusterReader, refresh_all
-from mirror_ray.topics.flow_plan import PlanFacts, flow_topics, plan_flow, refuse
+from mirror_ray.topics.flow_plan import PlanFacts, flow_topics, plan_flow
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, RequiredRight, SystemPlan
 from mirror_ray.topics.remote_topics import find_shared
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
@@ -124,7 +124,7 @@ async def _plan_flow(facts: PlanFacts, source: ClusterReader, target: ClusterRea
         facts = await _with_topics(facts, source, target)
     plan = plan_flow(facts)
     failures = await asyncio.to_thread(_dry_run, plan, target)
-    return refuse(plan, failures), flow_topics(facts, plan, failures)
+    return replace(plan, refused=(*plan.refused, *map(str, failures))), flow_topics(facts, plan, failures)
 
 
 async def _with_topics(facts: PlanFacts, source: ClusterReader, target: ClusterReader) -> PlanFacts:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Protocol, TypeVar
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
@@ -75,11 +75,12 @@ class KafkaTopicPort:
         """Describe the configs of source topics and of their remote topics."""
 
         def ask() -> tuple[ConfigAnswers, ConfigAnswers]:
-            with self._both() as (source, target):
-                return (
-                    source.try_describe_topic_configs(list(remotes)),
-                    target.try_describe_topic_configs(sorted(set(remotes.values()))),
-                )
+            with (
+                closing(ClusterAdmin(self.source, self._client_id)) as source,
+                closing(ClusterAdmin(self.target, self._client_id)) as target,
+            ):
+                names = sorted(set(remotes.values()))
+                return source.try_describe_topic_configs(list(remotes)), target.try_describe_topic_configs(names)
 
         return await asyncio.to_thread(ask)
 
@@ -120,12 +121,3 @@ class KafkaTopicPort:
                 return act(admin)
 
         return await asyncio.to_thread(run)
-
-    @contextmanager
-    def _both(self) -> Iterator[tuple[ClusterAdmin, ClusterAdmin]]:
-        with ExitStack() as stack:
-            source, target = (
-                stack.enter_context(closing(ClusterAdmin(cluster, self._client_id)))
-                for cluster in (self.source, self.target)
-            )
-            yield source, target

@@ -65,34 +65,24 @@ def flow_rights(
         copied = f"topics that {flow} copies"
         rights.append(_topic_right(flow.source, copied, topics.source, SOURCE_TOPIC, source, why="to read them"))
         remote = f"remote topics of {flow}"
-        rights.append(
-            _topic_right(
-                flow.target,
-                remote,
-                topics.remote,
-                REMOTE_TOPIC,
-                target,
-                why="to write them and to see how far they are",
-            )
-        )
-        rights.append(
-            _topic_right(flow.target, topics.state, (topics.state,), INTERNAL_TOPIC, target, why="to keep positions")
-        )
+        why = "to write them and to see how far they are"
+        rights.append(_topic_right(flow.target, remote, topics.remote, REMOTE_TOPIC, target, why=why))
+        rights.append(_topic_right(flow.target, topics.state, None, INTERNAL_TOPIC, target, why="to keep positions"))
     for topic in topics.offsets:
         cluster, granted = (flow.source, source) if topic.side == "source" else (flow.target, target)
         operations = OFFSET_SYNCS_TOPIC if topic.side == "source" else INTERNAL_TOPIC
-        rights.append(_topic_right(cluster, topic.name, (topic.name,), operations, granted, why=topic.why))
+        rights.append(_topic_right(cluster, topic.name, None, operations, granted, why=topic.why))
     if topics.offsets:
         rights.append(_group_right(flow.source, "DESCRIBE", "to see where consumer groups stand"))
         rights.append(_group_right(flow.target, "READ", "to set consumer groups' offsets"))
     if topics.audit is not None:
-        name = topics.audit.name
-        rights.append(_topic_right(flow.target, name, (name,), INTERNAL_TOPIC, target, why=topics.audit.why))
+        audit = topics.audit
+        rights.append(_topic_right(flow.target, audit.name, None, INTERNAL_TOPIC, target, why=audit.why))
     if topics.transactional_id is not None:
         rights.append(_transactional_right(flow.target, topics.transactional_id))
     if topics.heartbeats is not None:
-        name = topics.heartbeats
-        rights.append(_topic_right(flow.target, name, (name,), HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
+        beats = topics.heartbeats
+        rights.append(_topic_right(flow.target, beats, None, HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
     rights.append(_cluster_right(topics, target, target_cluster))
     if topics.acls:
         rights.append(_acl_right(flow.source, ("DESCRIBE",), source_cluster, "to see the ACLs that are kept in step"))
@@ -115,8 +105,16 @@ def missing_operations(granted: frozenset[str], operations: Iterable[str]) -> tu
 
 
 def _topic_right(
-    cluster: str, resource: str, names: tuple[str, ...], operations: tuple[str, ...], granted: Granted, *, why: str
+    cluster: str,
+    resource: str,
+    names: tuple[str, ...] | None,
+    operations: tuple[str, ...],
+    granted: Granted,
+    *,
+    why: str,
 ) -> RequiredRight:
+    """``names``: of the topics that ``resource`` stands for; None: it is a topic's own."""
+    names = (resource,) if names is None else names
     known = {name: operations_of for name in names if (operations_of := granted.get(name)) is not None}
     missing = tuple(
         f"{name}: {operation}"

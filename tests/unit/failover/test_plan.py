@@ -181,7 +181,6 @@ def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
     strange = [(b"x", b"y"), (b'{"plan": "c"}', b"{}"), (b'{"plan": "a", "step": "dance"}', b"{}"), (b"[]", b"1")]
     history = read(records + strange)
     assert [plan.id for plan in history.plans()] == ["a", "b"]
-    assert history.plans("failback") == []
     assert history.offsets("a") == {"g": [known, unknown]}
     assert history.offsets("b") == {}
 
