@@ -128,7 +128,7 @@ def partition_status(number: int = 0, topic: str = "orders", **changes: Any) -> 
     """A partition of ``A->B`` that copies and has no lag; ``changes`` are fields, here and below."""
     fields: dict[str, Any] = {"state": "copying", "reason": None, "replicator": "mirror:replicator:1"}
     fields |= dict.fromkeys(("source_end", "position", "target_end", "records"), 100)
-    fields |= dict.fromkeys(("lag_records", "lag_bytes", "lag_seconds", "held_back_records"), 0)
+    fields |= dict.fromkeys(("lag_records", "lag_bytes", "held_back_records"), 0) | {"lag_seconds": 0.0}
     fields |= {"flow": "A->B", "topic": topic, "partition": number, "target_topic": f"A.{topic}", "bytes": 10_000}
     return PartitionStatus(**(fields | changes))
 

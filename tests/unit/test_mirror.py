@@ -8,7 +8,8 @@ import pytest
 
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, MirrorError, NoAnswerError
-from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, status_of
+from tests.support.factories import system_status
+from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_lag_begins_with_what_lags_most(coordinator: FakeCoordinator) -> None:
 
 def test_it_prints_a_line_for_each_thing(coordinator: FakeCoordinator) -> None:
     """In a Python shell; also when nothing answers."""
-    coordinator.status = status_of(replace(FLOW, problems=("orders: refused",)))
+    coordinator.status = system_status(replace(FLOW, problems=("orders: refused",)))
     mirror = Mirror("mirror", coordinator)
     system, flow, problem, replicator = repr(mirror).splitlines()
     assert system.startswith("mirror-ray system 'mirror'")

@@ -18,8 +18,9 @@ from mirror_ray.observe.backfills import BackfillPartition, BackfillStatus
 from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
-from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
+from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
+from tests.support.factories import flow_status, gap_status, partition_status, system_status, topic_status
 
 #: Runs a command line, as the fixture ``run`` does.
 Run = Callable[..., Any]
@@ -30,122 +31,31 @@ A.bootstrap.servers = a:9092
 B.bootstrap.servers = b:9092
 A->B.enabled = true
 """
-PARTITION = PartitionStatus(
-    flow="A->B",
-    topic="orders",
-    partition=0,
-    target_topic="A.orders",
-    state="copying",
-    reason=None,
-    replicator="mirror:replicator:1",
-    source_end=100,
-    position=100,
-    target_end=100,
-    lag_records=0,
-    lag_bytes=0,
-    lag_seconds=0.0,
-    held_back_records=0,
-    records=100,
-    bytes=10_000,
-)
-TOPIC = TopicStatus(
-    flow="A->B",
-    topic="orders",
-    remote_topic="A.orders",
-    partitions=1,
-    copying=1,
-    state="copying",
-    reason=None,
-    lag_records=0,
-    records=100,
-    bytes=10_000,
-)
-FLOW = FlowStatus(
-    flow="A->B",
-    state="running",
-    topics=1,
-    partitions=1,
-    copying=1,
-    lag_records=0,
-    lag_seconds=0.0,
-    records_per_s=12_345.6,
-    bytes_per_s=1_234_567.0,
-    records=100,
-    bytes=10_000,
-    heartbeat_age_s=0.4,
-    discovered=True,
-)
-REPLICATOR = ReplicatorStatus(
-    id="mirror:replicator:1",
-    state="running",
-    node="127.0.0.1",
-    pid=4711,
-    partitions=1,
-    records_per_s=12_345.6,
-    bytes_per_s=1_234_567.0,
-    cpu=0.25,
-    memory=150_000_000,
-)
-STATUS = SystemStatus(
-    name="mirror",
-    started_ms=0,
-    flows=(FLOW,),
-    replicators=(REPLICATOR,),
-    desired_replicators=1,
-    coordinator_pid=4710,
-    coordinator_node="127.0.0.1",
-)
+PARTITION, TOPIC, FLOW, STATUS, GAP = partition_status(), topic_status(), flow_status(), system_status(), gap_status()
 EVENT = Event(time_ms=0, level="info", subject="A->B", text="found topic orders")
-
-GAP = GapStatus(
-    flow="A->B",
+_BEHIND = "it stands at 120 on the source, the copy at 100"
+_SYNCED = GroupPartitionStatus(
     topic="orders",
     partition=0,
-    kind="source_removed",
-    policy="skip",
-    time_ms=0,
-    source_from=50,
-    source_to=80,
-    target_from=-1,
-    target_to=-1,
-    text="offsets 50 to 80 were removed",
+    remote_topic="A.orders",
+    source_offset=70,
+    target_offset=68,
+    exact=True,
+    state="synced",
+    reason=None,
 )
-
 GROUP = GroupStatus(
     flow="A->B",
     group="billing",
     kind="classic",
     source_state="Stable",
     state="behind",
-    reason="it stands at 120 on the source, the copy at 100",
+    reason=_BEHIND,
     partitions=(
-        GroupPartitionStatus(
-            topic="orders",
-            partition=0,
-            remote_topic="A.orders",
-            source_offset=70,
-            target_offset=68,
-            exact=True,
-            state="synced",
-            reason=None,
-        ),
-        GroupPartitionStatus(
-            topic="orders",
-            partition=1,
-            remote_topic="A.orders",
-            source_offset=120,
-            target_offset=None,
-            exact=True,
-            state="behind",
-            reason="it stands at 120 on the source, the copy at 100",
-        ),
+        _SYNCED,
+        replace(_SYNCED, partition=1, source_offset=120, target_offset=None, state="behind", reason=_BEHIND),
     ),
 )
-
-
-def status_of(*flows: FlowStatus, problems: tuple[Problem, ...] = ()) -> SystemStatus:
-    """A system with these flows."""
-    return replace(STATUS, flows=flows, problems=problems)
 
 
 def stopped(text: str) -> Problem:
@@ -162,7 +72,7 @@ class FakeCoordinator:
         self.status: SystemStatus | Iterator[SystemStatus] = STATUS
         self.partitions: tuple[PartitionStatus, ...] = (PARTITION,)
         self.topics: tuple[TopicStatus, ...] = (TOPIC,)
-        self.replicators: tuple[ReplicatorStatus, ...] = (REPLICATOR,)
+        self.replicators: tuple[ReplicatorStatus, ...] = STATUS.replicators
         self.events: tuple[Event, ...] = (EVENT,)
         self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.groups: tuple[GroupStatus, ...] = (GROUP,)

@@ -19,7 +19,8 @@ from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.output import TerminalConsole, emit, out, say, table
 from mirror_ray.cli.printable import PrintableFormatter, is_unsafe, one_line, printable
-from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, Run, status_of, stopped
+from tests.support.factories import system_status
+from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, Run, stopped
 
 #: A colour, the window's title, a bell, the direction of writing, a second line, a surrogate alone, C1's own escape.
 HOSTILE = "esc\x1b[31mRED\x1b]0;pwned\x07\u202etxt\r\nnext\ud800\x9b2J\u2028[bold]b[/bold][/] :smile:"
@@ -45,7 +46,7 @@ def test_what_steers_a_terminal_is_shown() -> None:
 def hostile(coordinator: FakeCoordinator) -> FakeCoordinator:
     """A system in which everything that others name is hostile."""
     flow = replace(FLOW, why=HOSTILE)
-    coordinator.status = status_of(flow, problems=(replace(stopped(HOSTILE), subject=HOSTILE),))
+    coordinator.status = system_status(flow, problems=(replace(stopped(HOSTILE), subject=HOSTILE),))
     coordinator.partitions = (replace(PARTITION, topic=HOSTILE, reason=HOSTILE),)
     coordinator.topics = (replace(TOPIC, topic=HOSTILE, remote_topic=HOSTILE, reason=HOSTILE),)
     coordinator.events = (replace(EVENT, subject=HOSTILE, text=HOSTILE),)

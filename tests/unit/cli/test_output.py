@@ -13,7 +13,8 @@ from rich.console import Console
 
 from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.output import count, duration, size
-from tests.unit.cli.fakes import FLOW, STATUS, status_of, stopped
+from tests.support.factories import system_status
+from tests.unit.cli.fakes import FLOW, STATUS, stopped
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_without_a_terminal_a_line_comes_every_two_seconds_or_on_a_change() -> N
     with view:
         for tenth in range(30):
             view.show(tenth / 10, STATUS)
-        view.show(2.95, status_of(replace(FLOW, state="degraded"), problems=(stopped("it is full"),)))
+        view.show(2.95, system_status(replace(FLOW, state="degraded"), problems=(stopped("it is full"),)))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
     assert "degraded" in lines[2]

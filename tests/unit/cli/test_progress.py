@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mirror_ray.cli.progress import CatchUp, Eta
-from tests.unit.cli.fakes import FLOW, PARTITION, STATUS, TOPIC, status_of
+from tests.support.factories import system_status
+from tests.unit.cli.fakes import FLOW, PARTITION, STATUS, TOPIC
 
 
 def test_two_looks_make_caught_up() -> None:
@@ -40,13 +41,13 @@ def test_a_partition_with_work_left_keeps_it_moving(partition: Any) -> None:
 def test_a_flow_that_has_not_looked_has_not_caught_up(flow: Any) -> None:
     """No partitions known is not the same as none left."""
     catch_up = CatchUp()
-    assert {catch_up.update(float(n), status_of(flow), [], []).state for n in range(40)} == {"moving"}
+    assert {catch_up.update(float(n), system_status(flow), [], []).state for n in range(40)} == {"moving"}
 
 
 def test_a_flow_that_is_not_enabled_is_not_waited_for() -> None:
     """It only emits heartbeats."""
     catch_up = CatchUp()
-    status = status_of(FLOW, replace(FLOW, flow="B->A", state="idle", discovered=False))
+    status = system_status(FLOW, replace(FLOW, flow="B->A", state="idle", discovered=False))
     catch_up.update(0.0, status, [PARTITION], [TOPIC])
     assert catch_up.update(1.0, status, [PARTITION], [TOPIC]).state == "caught_up"
 

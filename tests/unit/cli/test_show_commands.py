@@ -19,7 +19,8 @@ from mirror_ray.model.errors import (
     NotRunningError,
 )
 from mirror_ray.observe.backfills import backfill_status
-from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, Run, status_of, stopped
+from tests.support.factories import system_status
+from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, Run, stopped
 
 
 def test_lag_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
@@ -66,7 +67,7 @@ def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
     """Those that are under way, with what holds them up."""
     record = BackfillRecord(topic="orders", into="old", ranges=(BackfillRange(0, 10, 30),), said="", time_ms=0)
     line = backfill_status("A->B#1", record, state="stopped", reason="disk full", positions={0: 15})
-    coordinator.status = replace(status_of(FLOW), backfills=(line,))
+    coordinator.status = replace(system_status(FLOW), backfills=(line,))
     assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
 
 
@@ -75,7 +76,7 @@ def test_status_ends_with_1_when_a_flow_is_unhealthy(
     coordinator: FakeCoordinator, run: Run, state: Any, exit_code: int
 ) -> None:
     """What an operator has paused is healthy."""
-    coordinator.status = status_of(replace(FLOW, state=state), problems=(stopped("refused: it is full"),))
+    coordinator.status = system_status(replace(FLOW, state=state), problems=(stopped("refused: it is full"),))
     result = run("status")
     assert result.exit_code == exit_code
     assert "partition_stopped  A->B orders: refused: it is full. Next: do something" in result.stdout
