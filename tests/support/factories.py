@@ -20,6 +20,9 @@ from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetContents, TargetLog
+from mirror_ray.state.partition_record import PartitionRecord
+from mirror_ray.verification.job import CompareJob
+from mirror_ray.verification.ranges import ComparedRange, PositionPair, ranges_between
 
 #: Where a batch's header has the producer's id, epoch and sequence.
 _PRODUCER_AT = 43
@@ -168,3 +171,17 @@ def gap_status(**changes: Any) -> GapStatus:
     fields |= {"flow": "A->B", "topic": "orders", "partition": 0, "time_ms": 0}
     fields |= {"source_from": 50, "source_to": 80, "target_from": -1, "target_to": -1}
     return GapStatus(**(fields | changes))
+
+
+def partition_record(topic: str = "t", **changes: Any) -> PartitionRecord:
+    """What the state of ``A->B`` says of a partition; the topics' ids are ``s`` and ``t``."""
+    fields: dict[str, Any] = {"source_topic_id": TopicId("s"), "target_topic": f"A.{topic}", "source_offset": 5}
+    return PartitionRecord(**(fields | {"target_topic_id": TopicId("t"), "target_offset": 5} | changes))
+
+
+def compare_job(begin: PositionPair, end: PositionPair, *ranges: ComparedRange, **changes: Any) -> CompareJob:
+    """All of ``t-0`` between two pairs of positions is compared, in these ranges or in one."""
+    ranges = ranges or tuple(ranges_between([begin, end]))
+    fields: dict[str, Any] = {"source": TopicPartition("t", 0), "target": TopicPartition("A.t", 0)}
+    fields |= {"begin": begin, "end": end, "ranges": ranges, "chosen": tuple(range(len(ranges)))}
+    return CompareJob(**(fields | changes))

@@ -144,7 +144,8 @@ async def _write(config: dict[str, str | int | float | bool], topic: str, step: 
 async def _cleaned(engine: Engine, flow: Replicated, remote: str) -> None:
     async def holes() -> bool:
         engine.look()
-        return any(0 < each.count <= each.last_offset_delta for each in logged_batches(flow.target.brokers[0], remote))
+        batches = logged_batches(flow.target.brokers[0], remote)
+        return any(0 < batch.count <= batch.last_offset_delta for batch in batches)
 
     await wait_until_async(holes, 30, "the target was cleaned")
 
@@ -157,7 +158,7 @@ async def test_what_can_not_be_checked_is_said(flow: Replicated, make_topic: Top
     produce(flow.source.confluent_config(), never, sample_messages(10))
     report = await verified(flow.settings(), [copied, never])
     assert not report.equal
-    assert {each.topic: each.outcome for each in report.partitions} == {copied: "not_checked", never: "not_checked"}
+    assert [partition.outcome for partition in report.partitions] == ["not_checked", "not_checked"]
     reasons = {partition.topic: partition.checked.reason or "" for partition in report.partitions}
     assert "nothing was copied" in reasons[copied]
     assert f"A.{never}-0 is missing on cluster B" in reasons[never]

@@ -87,7 +87,7 @@ def copied_logs(draw: st.DrawFn) -> Copied:
     target = _copies(draw, groups)
     _fault(draw, target)
     placed = _placed(draw, target)
-    mine = [record.offset for each in groups for record in each.records]
+    mine = [record.offset for group in groups for record in group.records]
     theirs = [offset for batch in placed for offset in (record.offset for record in records_of(batch))]
     return Copied(source, placed, _ranges(draw, mine, theirs))
 
@@ -157,7 +157,7 @@ def _fault(draw: st.DrawFn, target: list[tuple[list[Plain], Codec]]) -> None:
         case "batch lost":
             changed = []
     target[at] = changed, codec
-    target[:] = [each for each in target if each[0]]
+    target[:] = [batch for batch in target if batch[0]]
 
 
 def _placed(draw: st.DrawFn, target: Sequence[tuple[list[Plain], Codec]]) -> list[RecordBatch]:
@@ -195,7 +195,7 @@ def by_record(copied: Copied, kept: Kept | None, *, timestamps: bool) -> list[in
     def seen(batches: Sequence[RecordBatch], first: int, end: int, change: Kept | None) -> list[tuple[int, bytes]]:
         records = [record for batch in batches for record in records_of(batch)]
         left = change(records) if change else records
-        return [(each.timestamp if timestamps else 0, each.tail) for each in left if first <= each.offset < end]
+        return [(record.timestamp if timestamps else 0, record.tail) for record in left if first <= record.offset < end]
 
     found: list[int | None] = []
     for span in copied.ranges:

@@ -16,9 +16,10 @@ from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import batch_comparison
 from mirror_ray.verification.batch_comparison import RangeComparison, have_same_records
 from mirror_ray.verification.first_pass import InProcessFirstPass
-from mirror_ray.verification.job import CompareJob, FirstPassResult
+from mirror_ray.verification.job import FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog
 from mirror_ray.verification.ranges import ComparedRange, PositionPair
+from tests.support.factories import compare_job
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
 from tests.unit.records.strategies import Plain
 from tests.unit.verification.logged import Copied, batch_of, by_record, compared, copied_logs, old_messages
@@ -66,7 +67,7 @@ def test_what_was_passed_on_is_not_opened(sizes: list[int], size: int, data: st.
         shift += data.draw(st.sampled_from((0, 0, 2)))
         copy = batch_of(plain(numbers, shift), codec=codec)
         target.append(copy)
-        pairs += [(each, each + shift) for each in numbers]
+        pairs += [(at, at + shift) for at in numbers]
         number += count
     cuts = [*pairs[::size], (number, number + shift + data.draw(st.integers(0, 1)))]
     ranges = [ComparedRange(here[0], there[0], here[1], there[1]) for here, there in pairwise(cuts)]
@@ -177,7 +178,7 @@ def test_a_record_that_was_moved_over_an_equal_batch() -> None:
     apart = [plain(range(2)), plain(range(2, 5)), plain(range(5, 7))]
     moved = [plain(range(1)), plain(range(2, 5), -1), plain(range(1, 2), 3), plain(range(5, 7))]
     ranges = [ComparedRange(0, 5, 0, 5), ComparedRange(5, 7, 5, 7)]
-    logs = [batch_of(each) for each in apart], [batch_of(pair) for pair in moved]
+    logs = [batch_of(records) for records in apart], [batch_of(pair) for pair in moved]
     for source, target in (logs, logs[::-1]):
         copied = Copied(source, target, ranges)
         assert compared(copied) == by_record(copied, None, timestamps=True) == [None, 2]
@@ -241,10 +242,8 @@ def log_of(batches: Sequence[bytes]) -> PartitionLog:
 
 async def look_at(source: Sequence[bytes], target: Sequence[bytes]) -> tuple[FirstPassResult, list[int]]:
     """The first look at offsets 0 to 20 of both sides, in two ranges; and what was said of its progress."""
-    ranges = (ComparedRange(0, 12, 0, 12), ComparedRange(12, 20, 12, 20))
-    job = CompareJob(
-        source=ORDERS, target=ORDERS, begin=PositionPair(0, 0), end=PositionPair(20, 20), ranges=ranges, chosen=(0, 1)
-    )
+    ranges = ComparedRange(0, 12, 0, 12), ComparedRange(12, 20, 12, 20)
+    job = compare_job(PositionPair(0, 0), PositionPair(20, 20), *ranges)
     told: list[int] = []
     (look,) = await InProcessFirstPass(lambda _: (log_of(source), log_of(target)), told.append).run([job])
     return look, told

@@ -22,12 +22,12 @@ class _Cluster:
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
-        self.metadata = SimpleNamespace(partition=lambda each: each if each == HERE else None)
+        self.metadata = SimpleNamespace(partition=lambda partition: partition if partition == HERE else None)
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, Any]:
         (which,) = set(wanted.values())
         self.asked.append((which, isolation))
-        return {each: OffsetAnswer(_OFFSETS[which, isolation], 0) for each in wanted}
+        return {partition: OffsetAnswer(_OFFSETS[which, isolation], 0) for partition in wanted}
 
 
 @pytest.mark.parametrize(

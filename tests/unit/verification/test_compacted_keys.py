@@ -29,19 +29,19 @@ def log_of(contents: list[tuple[int, bytes | None]], first: int = 0) -> list[Dec
 def cleaned(log: list[DecodedRecord], data: st.DataObject) -> list[DecodedRecord]:
     """What a cleaner may leave: up to some offset any record that is not its key's last, or is a tombstone, may go."""
     dirty_from = data.draw(st.integers(0, len(log)))
-    last = {each.key: each.offset for each in log}
+    last = {record.key: record.offset for record in log}
     gone = {
-        each.offset
-        for each in log[:dirty_from]
-        if (each.offset != last[each.key] or each.value is None) and data.draw(st.booleans())
+        record.offset
+        for record in log[:dirty_from]
+        if (record.offset != last[record.key] or record.value is None) and data.draw(st.booleans())
     }
-    return [each for each in log if each.offset not in gone or keeps_order(each, log, gone)]
+    return [record for record in log if record.offset not in gone or keeps_order(record, log, gone)]
 
 
-def keeps_order(each: DecodedRecord, log: list[DecodedRecord], gone: set[int]) -> bool:
+def keeps_order(record: DecodedRecord, log: list[DecodedRecord], gone: set[int]) -> bool:
     """A tombstone goes only after all that it deletes."""
-    before = [other for other in log if other.key == each.key and other.offset < each.offset]
-    return each.value is None and any(other.offset not in gone for other in before)
+    before = [other for other in log if other.key == record.key and other.offset < record.offset]
+    return record.value is None and any(other.offset not in gone for other in before)
 
 
 def compared(source: list[DecodedRecord], target: list[DecodedRecord]) -> list[Difference]:
@@ -51,8 +51,8 @@ def compared(source: list[DecodedRecord], target: list[DecodedRecord]) -> list[D
     theirs.take(target)
     keys = differing_keys(mine.found, theirs.found)
     hashes = LastRecordHashes(True, keys), LastRecordHashes(True, keys)
-    for each, log in zip(hashes, (source, target), strict=True):
-        each.take(log)
+    for side, log in zip(hashes, (source, target), strict=True):
+        side.take(log)
     findings = key_differences(*hashes, (500, 600))
     assert len(findings) == len(keys)
     return findings
@@ -67,8 +67,8 @@ def test_cleaned_at_different_times_is_equal(contents: list[tuple[int, bytes | N
 
 def cleaned_copy(target: list[DecodedRecord], data: st.DataObject) -> list[DecodedRecord]:
     """The same of a log that begins elsewhere."""
-    moved = [each._replace(offset=number) for number, each in enumerate(target)]
-    return [each._replace(offset=100 + each.offset) for each in cleaned(moved, data)]
+    moved = [record._replace(offset=number) for number, record in enumerate(target)]
+    return [record._replace(offset=100 + record.offset) for record in cleaned(moved, data)]
 
 
 def test_each_difference_is_named() -> None:

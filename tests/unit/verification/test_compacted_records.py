@@ -26,11 +26,8 @@ def copied(keys: list[int]) -> list[HashedRecord]:
 def cleaned(records: list[HashedRecord], up_to: int, *, forgotten: bool) -> list[HashedRecord]:
     """What the cleaner leaves that has come ``up_to`` an offset; of tombstones nothing, if they are ``forgotten``."""
     last = {record.hash.key: record.offset for record in records[:up_to]}
-    return [
-        each
-        for each in records
-        if each.offset >= up_to or (last[each.hash.key] == each.offset and not (forgotten and each.offset % 7 == 6))
-    ]
+    kept = {offset for offset in last.values() if not (forgotten and offset % 7 == 6)}
+    return [record for record in records if record.offset >= up_to or record.offset in kept]
 
 
 def differences(source: list[HashedRecord], target: list[HashedRecord], length: int) -> OrderedComparison:
@@ -46,8 +43,11 @@ def test_cleaning_is_no_difference(keys: list[int], mine: int, theirs: int, *, f
     target = cleaned(every, min(theirs, len(keys)), forgotten=forgotten)
     found = differences(source, target, len(keys))
     assert found.differences == []
-    assert found.cleaned_on_source == len({each.offset for each in target} - {each.offset for each in source})
-    assert found.cleaned_on_target == len({each.offset for each in source} - {each.offset for each in target})
+    on_source, on_target = ({record.offset for record in side} for side in (source, target))
+    assert (found.cleaned_on_source, found.cleaned_on_target) == (
+        len(on_target - on_source),
+        len(on_source - on_target),
+    )
 
 
 def faulty(records: list[HashedRecord], fault: str, at: int) -> list[HashedRecord]:
@@ -64,7 +64,7 @@ def faulty(records: list[HashedRecord], fault: str, at: int) -> list[HashedRecor
             found[at] = found[at]._replace(value=b"other")
         case "moved":
             found.insert(len(found) if at < len(found) // 2 else 0, found.pop(at))
-    return [HashedRecord(offset, each) for offset, each in enumerate(found)]
+    return [HashedRecord(offset, content) for offset, content in enumerate(found)]
 
 
 @given(
@@ -78,7 +78,7 @@ def test_a_fault_is_found_wherever_it_is(keys: list[int], fault: str, place: flo
     target = faulty(every, fault, int(place * len(keys)))
     found = compare_in_order(every, target, PositionPair(0, 0), PositionPair(len(every), len(target)))
     kinds = {"missing": "missing", "doubled": "extra", "foreign": "extra", "changed": "changed", "moved": "moved"}
-    assert [each.kind for each, _ in found.differences] == [kinds[fault]]
+    assert [difference.kind for difference, _ in found.differences] == [kinds[fault]]
 
 
 def test_superseded_behind_the_end() -> None:

@@ -48,7 +48,7 @@ def test_ranges_lie_side_by_side_between_exact_pairs(runs: list[tuple[int, int, 
     assert join_ranges(ranges) == [ComparedRange(*[begin.source, end.source, begin.target, end.target])]
     exact = {(segment.source + n, segment.target + n) for segment in segments for n in range(segment.length)}
     assert all(span.begin in exact for span in ranges)
-    assert all(each.source_end - each.source >= size for each in ranges[:-1])
+    assert all(span.source_end - span.source >= size for span in ranges[:-1])
 
 
 @given(_RUNS, st.integers(1, 50))
@@ -60,7 +60,7 @@ def test_ranges_of_a_shared_topic_hold_what_is_ours(runs: list[tuple[int, int, i
     assert not isinstance(ranges, str)
     ours = {segment.target + n for segment in segments for n in range(segment.length)}
     assert {at for span in ranges for at in range(span.target, span.target_end)} == ours
-    assert [each.source_end for each in ranges[:-1]] == [each.source for each in ranges[1:]]
+    assert [span.source_end for span in ranges[:-1]] == [span.source for span in ranges[1:]]
 
 
 def test_what_is_ours_in_a_shared_topic_may_not_be_known() -> None:
@@ -121,7 +121,7 @@ def test_a_sample_is_spread(count: int, fraction: float) -> None:
     assert chosen == sorted(set(chosen)) == sample_ranges(count, fraction, "topic-0")
     assert all(0 <= number < count for number in chosen)
     stretch = count / len(chosen) if chosen else 0
-    assert all(later - each < 2 * stretch + 1 for each, later in itertools.pairwise(chosen))
+    assert all(later - earlier < 2 * stretch + 1 for earlier, later in itertools.pairwise(chosen))
 
 
 def test_stretches_are_read_at_once() -> None:

@@ -35,7 +35,7 @@ def source_of(count: int, steps: list[int]) -> list[DecodedRecord]:
 
 def copy_of(source: list[DecodedRecord]) -> list[DecodedRecord]:
     """The same without holes, from offset 100 on."""
-    return [each._replace(offset=100 + number) for number, each in enumerate(source)]
+    return [record._replace(offset=100 + number) for number, record in enumerate(source)]
 
 
 def compared(
@@ -75,7 +75,7 @@ def test_missing(count: int, data: st.DataObject, steps: list[int]) -> None:
     length = data.draw(st.integers(1, min(5, count - first)))
     target = copy_of(source[:first] + source[first + length :])
     place = target[first].offset if first < len(target) else 2_000_000
-    wanted = [Difference("missing", each.offset, place) for each in source[first : first + length]]
+    wanted = [Difference("missing", record.offset, place) for record in source[first : first + length]]
     assert compared(source, target) == wanted
 
 
@@ -149,7 +149,7 @@ def test_several_faults_are_told_apart() -> None:
     target[300] = target[300]._replace(timestamp=9999)
     target.insert(200, target[199])
     del target[100]
-    target = [each._replace(offset=100 + number) for number, each in enumerate(target)]
+    target = [record._replace(offset=100 + number) for number, record in enumerate(target)]
     assert compared(source, target) == [
         Difference("missing", 100, 200),
         Difference("doubled", 199, 299),

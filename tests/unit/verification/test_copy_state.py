@@ -11,7 +11,7 @@ import pytest
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
-from mirror_ray.model.names import FlowName, TopicId, TopicPartition
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.map import OffsetMapStore
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
@@ -20,17 +20,10 @@ from mirror_ray.state.schema import Document
 from mirror_ray.verification import copy_state
 from mirror_ray.verification.copy_state import FlowCopyState
 from mirror_ray.verification.job import CompareJob
+from tests.support.factories import partition_record
 
 WHERE, REMOTE = TopicPartition("t", 0), TopicPartition("all", 0)
-RECORD = PartitionRecord(
-    source_topic_id=TopicId("s1"),
-    target_topic="all",
-    target_topic_id=TopicId("t1"),
-    source_offset=0,
-    target_offset=0,
-    producer_id=7,
-    shared=True,
-)
+RECORD = partition_record(target_topic="all", producer_id=7, shared=True)
 JOB = CompareJob(
     source=WHERE, target=REMOTE, source_topic_id=RECORD.source_topic_id, target_topic_id=RECORD.target_topic_id
 )

@@ -55,16 +55,16 @@ def test_the_next_ones(way: Way) -> None:
 def test_the_last_acknowledged_once_more(way: Way, left: int) -> None:
     """Whatever the source has still to copy; newer records of its key, too."""
     for last in ("z9", "c0"):
-        assert [each.target_offset for each in way(log(100, last), SOURCE[:left])] == [100]
+        assert [difference.target_offset for difference in way(log(100, last), SOURCE[:left])] == [100]
         found = way(log(100, last, "a1", "b2"), SOURCE[:left])
-        assert [(each.kind, each.target_offset) for each in found] == [("extra", 100)]
+        assert [(difference.kind, difference.target_offset) for difference in found] == [("extra", 100)]
 
 
 @pytest.mark.parametrize("way", [whole, of_cleaned])
 def test_each_fault(way: Way) -> None:
     """Doubled, missing, changed, in each other's place."""
     faults = {"doubled": ("a1", "b2", "b2", "c3"), "missing": ("a1", "c3"), "swapped": ("b2", "a1", "c3")}
-    told = {name: [each.kind for each in way(log(100, *texts), SOURCE)] for name, texts in faults.items()}
+    told = {name: [difference.kind for difference in way(log(100, *texts), SOURCE)] for name, texts in faults.items()}
     assert told["missing"] == ["missing"]
     assert told["doubled"] in (["doubled"], ["extra"])
     assert told["swapped"] in (["swapped"], ["moved"])
@@ -82,9 +82,9 @@ def test_records_that_are_all_alike() -> None:
 
 def test_what_a_cleaner_took_of_the_source() -> None:
     """It leaves a hole, and a newer record of the key; without either, the record is too much."""
-    assert of_cleaned(log(100, "a1", "b2"), [each for each in SOURCE if each.offset != 20]) == []
+    assert of_cleaned(log(100, "a1", "b2"), [record for record in SOURCE if record.offset != 20]) == []
     assert of_cleaned(log(100, "a1", "b2", "c3"), SOURCE[3:]) == []
-    alone = [each for each in SOURCE if each.offset not in (20, 23)]
+    alone = [record for record in SOURCE if record.offset not in (20, 23)]
     assert of_cleaned(log(100, "a1", "b2"), alone) == [Difference("extra", 20, 100)]
     # A tombstone goes by itself in the end, and what it deleted before it.
     assert of_cleaned([*log(100, "a1"), one(101, "a", None), *log(102, "c3")], SOURCE[2:]) == []
@@ -94,13 +94,13 @@ def test_what_a_cleaner_took_of_the_source() -> None:
 def test_cleaned_at_any_time(contents: list[tuple[int, bytes | None]], copied: int, data: st.DataObject) -> None:
     """Whatever was taken of both sides for newer records is no difference."""
     source = [DecodedRecord(20 + at, at, record_tail(b"%d" % key, value)) for at, (key, value) in enumerate(contents)]
-    target = [each._replace(offset=each.offset + 80) for each in source[:copied]]
-    later = {each.key: each.offset for each in source}
-    newest = {each.key: each.offset for each in target}
+    target = [record._replace(offset=record.offset + 80) for record in source[:copied]]
+    later = {record.key: record.offset for record in source}
+    newest = {record.key: record.offset for record in target}
 
     def cleaned(records: Sequence[DecodedRecord], last: dict[bytes | None, int]) -> list[HashedRecord]:
         gone = {record.offset for record in records if record.offset != last[record.key] and data.draw(st.booleans())}
-        return [hash_record(each, timestamps=True) for each in records if each.offset not in gone]
+        return [hash_record(record, timestamps=True) for record in records if record.offset not in gone]
 
     ours = cleaned(target, newest)
     assert compacted_in_flight_differences(ours, cleaned(source, later), COPIED, 20 + len(source), ()) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from itertools import starmap
+from typing import Any, get_args
 
 import pytest
 
@@ -44,56 +46,39 @@ def source_lost(first: int, end: int, time_ms: int = 1, policy: Any = "skip") ->
     return gap("source_truncated", time_ms, policy, source_from=first, source_to=end)
 
 
-def explained(found: list[tuple[DifferenceKind, int, int]], *gaps: SkippedRange, compacted: bool = False) -> list[bool]:
-    """Which findings are accounted for."""
+def explained(found: Iterable[tuple[Any, int, int]], *gaps: SkippedRange, compacted: bool = False) -> list[bool]:
+    """Which findings are accounted for: their kinds, source offsets and target offsets."""
     known = KnownDifferences(gaps, END, compacted=compacted)
-    return [each.gap is not None for each in with_explanations([Difference(*each) for each in found], known)]
+    return [found.gap is not None for found in with_explanations(starmap(Difference, found), known)]
 
 
 def test_refused_records_are_missing() -> None:
     """At their offsets alone, and nothing else is known of them."""
-    found: list[tuple[DifferenceKind, int, int]] = [
-        ("missing", 9, 0),
-        ("missing", 10, 0),
-        ("missing", 11, 0),
-        ("missing", 12, 0),
-    ]
+    found = [("missing", at, 0) for at in range(9, 13)]
     assert explained(found, refused(10, 12)) == [False, True, True, False]
-    assert (
-        explained([("extra", 10, 0), ("doubled", 10, 0), ("changed", 10, 0), ("moved", 10, 0)], refused(10, 12))
-        == [False] * 4
-    )
+    others = [(kind, 10, 0) for kind in ("extra", "doubled", "changed", "moved")]
+    assert explained(others, refused(10, 12)) == [False] * 4
 
 
 def test_what_others_wrote_is_extra_or_doubled() -> None:
     """At their offsets; what is missing there is lost."""
-    found: list[tuple[DifferenceKind, int, int]] = [
-        ("extra", 0, 50),
-        ("doubled", 7, 59),
-        ("extra", 0, 60),
-        ("missing", 0, 50),
-    ]
+    found = [("extra", 0, 50), ("doubled", 7, 59), ("extra", 0, 60), ("missing", 0, 50)]
     assert explained(found, foreign(50, 60)) == [True, True, False, False]
 
 
 def test_what_the_target_lost_is_missing_where_it_ended() -> None:
     """So many as it lost: one more is really missing. What was written there since is like everything else."""
-    found: list[tuple[DifferenceKind, int, int]] = [("missing", at, 500) for at in range(500, 504)]
+    found = [("missing", at, 500) for at in range(500, 504)]
     assert explained(found, target_lost(500, 503)) == [True, True, True, False]
-    others: list[tuple[DifferenceKind, int, int]] = [("missing", 1, 501), ("extra", 1, 500), ("doubled", 1, 501)]
+    others = [("missing", 1, 501), ("extra", 1, 500), ("doubled", 1, 501)]
     assert explained(others, target_lost(500, 503)) == [False] * 3
 
 
 def test_what_the_source_lost_is_extra_before_the_new_log() -> None:
     """At one place, and so many as it lost; a new record at such an offset may be really missing."""
-    found: list[tuple[DifferenceKind, int, int]] = [("extra", 902, at) for at in range(4)]
+    found = [("extra", 902, at) for at in range(4)]
     assert explained(found, source_lost(900, 903)) == [True, True, True, False]
-    others: list[tuple[DifferenceKind, int, int]] = [
-        ("missing", 901, 5),
-        ("doubled", 901, 5),
-        ("extra", 899, 5),
-        ("extra", 904, 5),
-    ]
+    others = [("missing", 901, 5), ("doubled", 901, 5), ("extra", 899, 5), ("extra", 904, 5)]
     assert explained(others, source_lost(900, 903)) == [False] * 4
     assert explained([("extra", 900, 1), ("extra", 902, 2)], source_lost(900, 903)) == [True, False]
 
@@ -102,8 +87,7 @@ def test_what_the_source_lost_is_extra_before_the_new_log() -> None:
 def test_other_gaps_account_for_nothing(kind: str) -> None:
     """What they are of is on neither side."""
     every = gap(kind, source_from=0, source_to=1000, target_from=0, target_to=1000)
-    kinds: list[DifferenceKind] = ["missing", "extra", "doubled", "changed", "moved", "swapped"]
-    assert explained([(each, 500, 500) for each in kinds], every) == [False] * 6
+    assert explained([(kind, 500, 500) for kind in get_args(DifferenceKind)], every) == [False] * 6
 
 
 @pytest.mark.parametrize("made", [target_lost, source_lost])
@@ -149,12 +133,7 @@ def test_offsets_behind_a_lost_end_are_others_since() -> None:
 
 def test_keys_of_a_compacted_topic() -> None:
     """Where the last record was left out or is foreign, the other side has an earlier one, or none."""
-    found: list[tuple[DifferenceKind, int, int]] = [
-        ("changed", 10, 1),
-        ("missing", 11, 1),
-        ("extra", 12, 3),
-        ("changed", 9, 1),
-    ]
+    found = [("changed", 10, 1), ("missing", 11, 1), ("extra", 12, 3), ("changed", 9, 1)]
     assert explained(found, refused(10, 13), compacted=True) == [True, True, True, False]
     found = [("changed", 1, 50), ("extra", 1, 51), ("missing", 1, 52), ("changed", 1, 49)]
     assert explained(found, foreign(50, 53), compacted=True) == [True, True, True, False]

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mirror_ray.model.assignment import PartitionState
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.verification.cluster_queries import acknowledged_partitions, no_system
+from tests.support.factories import partition_status
 
 FLOW, SOURCE = FlowName("A", "B"), TopicPartition("t", 0)
 
 
-def line(state: PartitionState, reason: str | None = None, target_end: int = 10, flow: str = "A->B") -> PartitionStatus:
+def line(state: PartitionState, reason: str | None = None, target_end: int = 10, **changes: Any) -> PartitionStatus:
     """One partition of a running system."""
-    return PartitionStatus(
-        flow=flow,
-        topic="t",
-        partition=0,
-        target_topic="A.t",
-        state=state,
-        reason=reason,
-        replicator=None,
-        source_end=20,
-        position=20,
-        target_end=target_end,
-        lag_records=0,
-        lag_bytes=0,
-        lag_seconds=0.0,
-        held_back_records=0,
-        records=0,
-        bytes=0,
-    )
+    return partition_status(topic="t", state=state, reason=reason, target_end=target_end, **changes)
 
 
 async def ask(lines: list[PartitionStatus], *shared: TopicPartition) -> tuple[int, bool]:

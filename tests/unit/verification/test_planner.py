@@ -56,7 +56,7 @@ class _Cluster:
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, Any]:
         self.asked += 1
-        return {each: OffsetAnswer(self._offset(each, which, isolation), 0) for each, which in wanted.items()}
+        return {at: OffsetAnswer(self._offset(at, which, isolation), 0) for at, which in wanted.items()}
 
     def _offset(self, partition: TopicPartition, which: int, isolation: str) -> int:
         if which >= 0:

@@ -27,7 +27,7 @@ class _Electing(_Cluster):
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, Any]:
         if self.unanswered and isolation == "read_uncommitted" and set(wanted.values()) == {LATEST}:
             self.unanswered -= 1
-            return {each: OffsetAnswer(-1, LEADER_NOT_AVAILABLE) for each in wanted}
+            return {partition: OffsetAnswer(-1, LEADER_NOT_AVAILABLE) for partition in wanted}
         return await super().list_offsets(wanted, isolation)
 
 

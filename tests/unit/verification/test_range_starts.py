@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.offsets.map import SegmentGap, SegmentMap
 from mirror_ray.offsets.translation import MapAnswer, answer_from
@@ -18,16 +18,11 @@ from mirror_ray.verification import range_starts
 from mirror_ray.verification.range_bounds import RangeStart, UnknownStart
 from mirror_ray.verification.range_starts import find_range_start
 from mirror_ray.verification.ranges import PositionPair
+from tests.support.factories import partition_record
 from tests.support.offset_maps import offset_map_store
 
 SOURCE = TopicPartition("orders", 0)
-RECORD = PartitionRecord(
-    source_topic_id=TopicId("s"),
-    target_topic="A.orders",
-    target_topic_id=TopicId("t"),
-    source_offset=1000,
-    target_offset=900,
-)
+RECORD = partition_record("orders", source_offset=1000, target_offset=900)
 
 
 async def _cleaned(*_: object) -> str:
@@ -35,13 +30,9 @@ async def _cleaned(*_: object) -> str:
 
 
 def _find(
-    starts: tuple[int, int],
-    reached: PositionPair,
-    *segments: Segment,
-    record: PartitionRecord | None = None,
-    source_next: int | None = None,
+    starts: tuple[int, int], reached: PositionPair, *segments: Segment, record: PartitionRecord | None = None
 ) -> RangeStart | UnknownStart:
-    book = offset_map_store(SOURCE, segments, source_next=source_next)
+    book = offset_map_store(SOURCE, segments)
 
     async def run() -> RangeStart | UnknownStart:
         translator = Translator(partial(answer_from, book), _cleaned)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
-from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.difference import Difference
@@ -16,6 +15,7 @@ from mirror_ray.verification.partition_log import PartitionLog, RemovedError
 from mirror_ray.verification.ranges import ComparedRange, PositionPair
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.second_pass import MAX_KEYS, FindPair, SecondPass
+from tests.support.factories import compare_job
 from tests.unit.verification.test_known_differences import foreign, refused, source_lost, target_lost
 
 
@@ -31,32 +31,28 @@ class Held:
     transform = None
 
     async def start(self) -> int:
-        """Where it begins."""
         return self.first
 
     async def end(self) -> int:
-        """Where it ends."""
         return self.kept[-1].offset + 1 if self.kept else self.first
 
     async def records(self, start: int, end: int) -> AsyncIterator[list[DecodedRecord]]:
-        """As a log does."""
         self.reads += 1
         self.before_read(self, self.reads)
         if start < self.first and start < end:
             raise RemovedError(self.first)
-        found = [each for each in self.kept if start <= each.offset < end]
+        found = [record for record in self.kept if start <= record.offset < end]
         for at in range(0, len(found), 500):
             yield found[at : at + 500]
 
     async def batches(self, start: int, end: int) -> AsyncIterator[list[list[DecodedRecord]]]:
-        """As a log does, of records that are in no batches."""
+        # Of records that are in no batches.
         async for found in self.records(start, end):
             yield [found]
 
     def remove(self, before: int) -> None:
-        """As retention does."""
         self.first = before
-        self.kept = [each for each in self.kept if each.offset >= before]
+        self.kept = [record for record in self.kept if record.offset >= before]
 
 
 def record(offset: int, key: str, value: bytes | None = b"value") -> DecodedRecord:
@@ -79,22 +75,10 @@ def removing(at_read: int, before: int) -> Callable[[Held, int], None]:
     return lambda log, read: log.remove(before) if read == at_read else None
 
 
-def job_of(
-    source: Held, target: Held, *gaps: SkippedRange, ranges: tuple[ComparedRange, ...] = (), compacted: bool = False
-) -> CompareJob:
+def job_of(source: Held, target: Held, *gaps: SkippedRange, **changes: Any) -> CompareJob:
     """All that both have."""
     end = PositionPair(source.kept[-1].offset + 1, target.kept[-1].offset + 1)
-    ranges = ranges or (ComparedRange(0, end.source, 0, end.target),)
-    return CompareJob(
-        source=TopicPartition("t", 0),
-        target=TopicPartition("A.t", 0),
-        compacted=compacted,
-        begin=PositionPair(0, 0),
-        end=end,
-        ranges=ranges,
-        chosen=tuple(range(len(ranges))),
-        skipped_ranges=gaps,
-    )
+    return compare_job(PositionPair(0, 0), end, *changes.pop("ranges", ()), skipped_ranges=gaps, **changes)
 
 
 async def not_known(_job: CompareJob, _source: int, _target: int) -> PositionPair | None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror_ray.model.names import TopicId
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.transforms.loading import TransformChains
 from mirror_ray.verification.range_bounds import transformed_starts, why_not_comparable
+from tests.support.factories import partition_record
 from tests.support.transforms import suffix, transforms
 
-RECORD = PartitionRecord(
-    source_topic_id=TopicId("s"), target_topic="A.t", target_topic_id=TopicId("t"), source_offset=90, target_offset=40
-)
+RECORD = partition_record(source_offset=90, target_offset=40)
 
 
 def _chain(kind: str = "Suffix") -> TransformChain:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mirror_ray.model.fault import PartitionFault
-from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
-from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FaultResolution, FlowRecord, Pause
 from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash
@@ -15,6 +15,7 @@ from mirror_ray.verification.producers import ProducerOwners, RecordAttribution,
 from mirror_ray.verification.ranges import PositionPair, mapped_spans, subtract_spans
 from mirror_ray.verification.uncompared import halt_of
 from mirror_ray.verification.uncompared_records import swapped
+from tests.support.factories import partition_record
 from tests.unit.verification.test_log_ends import line
 
 SOURCE = TopicPartition("t", 0)
@@ -28,12 +29,6 @@ def content(text: str) -> RecordHash:
 def hashes(offset: int, *texts: str) -> list[HashedRecord]:
     """Records from an offset on."""
     return [HashedRecord(offset + at, content(text)) for at, text in enumerate(texts)]
-
-
-def record(**changes: Any) -> PartitionRecord:
-    """What the state says."""
-    known = {"source_topic_id": TopicId("s"), "target_topic": "A.t", "target_topic_id": TopicId("t")}
-    return PartitionRecord(**{**known, "source_offset": 5, "target_offset": 5, **changes})
 
 
 def state(**changes: Any) -> FlowStateRecords:
@@ -55,14 +50,16 @@ def test_what_a_map_accounts_for() -> None:
 def test_who_may_write() -> None:
     """The partition's own producer and the flow's; other flows' in a shared topic; none without a record."""
     beside = TopicPartition("u", 0)
-    shared = state(partitions={SOURCE: record(producer_id=8, shared=True), beside: record(producer_id=9)})
-    other = state(partitions={SOURCE: record(producer_id=10)})
+    shared = state(
+        partitions={SOURCE: partition_record(producer_id=8, shared=True), beside: partition_record(producer_id=9)}
+    )
+    other = state(partitions={SOURCE: partition_record(producer_id=10)})
     found = producer_owners(shared, shared.partitions[SOURCE], [other], alone=False)
     assert (set(found.own), set(found.flows)) == ({7, 8}, {7, 8, 9, 10})
     exclusive = producer_owners(shared, shared.partitions[beside], [other], alone=True)
     assert (set(exclusive.own), set(exclusive.flows)) == ({7, 9}, {7, 9})
     assert producer_owners(state(), None, (), alone=True).own == frozenset()
-    assert producer_owners(state(), record(producer_id=-1), (), alone=True).own == {-1}
+    assert producer_owners(state(), partition_record(producer_id=-1), (), alone=True).own == {-1}
 
 
 def sorted_by(owners: ProducerOwners, *batches: WrittenBatch) -> RecordAttribution:
@@ -83,20 +80,14 @@ def test_batches_by_who_wrote_them() -> None:
         WrittenBatch(7, 10, 2, hashes(10, "a", "b")),
         WrittenBatch(99, 12, 5, hashes(12, "c", "d", "e", "f", "g")),
     )
-    mine = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8})), *batches)
+    both = ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}))
+    mine = sorted_by(both, *batches)
     assert (mine.in_flight, mine.foreign_records, mine.not_ours) == (2, 6, 0)
-    assert [(each.source_offset, each.target_offset, each.producer_id) for each in mine.found] == [
-        (0, 3, 99),
-        (20, 12, 99),
-        (20, 13, 99),
-    ]
+    assert mine.found == [Difference("extra", *at, producer_id=99) for at in ((0, 3), (20, 12), (20, 13))]
     assert mine.ours == hashes(10, "a", "b")
-    unsure = sorted_by(ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}), unsure=True), *batches)
+    unsure = sorted_by(replace(both, unsure=True), *batches)
     assert (unsure.foreign_records, unsure.found, unsure.unattributed) == (0, [], 6)
-    for writers in (
-        ProducerOwners(own=frozenset({7}), flows=frozenset({7, 8}), alone=False),
-        ProducerOwners(flows=frozenset({7, 8})),
-    ):
+    for writers in (replace(both, alone=False), replace(both, own=frozenset())):
         theirs = sorted_by(writers, *batches)
         assert (theirs.foreign_records, theirs.found, theirs.not_ours) == (0, [], 6)
 
@@ -131,9 +122,7 @@ def test_a_partition_that_does_not_go_on() -> None:
     assert halt_of(state(paused={Pause("t")}), SOURCE, None) == ("paused", "an operator paused the topic")
     assert halt_of(state(paused={Pause("t", 0)}), SOURCE, None) == ("paused", "an operator paused it")
     assert halt_of(state(paused={Pause("t", 1)}), SOURCE, None) is None
-    stopped = halt_of(told, TopicPartition("v", 0), None)
-    assert stopped is not None
-    assert (stopped.state, stopped.reason) == ("stopped", "target_foreign, to be answered by skip: somebody wrote")
-    handed = halt_of(state(handed_back_ms=1), SOURCE, None)
-    assert handed is not None
-    assert handed.state == "stopped"
+    resolved = "target_foreign, to be answered by skip: somebody wrote"
+    assert halt_of(told, TopicPartition("v", 0), None) == ("stopped", resolved)
+    handed_back = "the flow was handed back to MirrorMaker 2"
+    assert halt_of(state(handed_back_ms=1), SOURCE, None) == ("stopped", handed_back)
