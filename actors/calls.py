@@ -43,10 +43,9 @@ async def call(ref: Any) -> Any:
 
 def named_actor(name: str) -> ActorHandle[Any] | None:
     """The actor of that name; None: there is none, or it has ended. Blocks."""
-    try:
-        found: ActorHandle[Any] = ray.get_actor(name, namespace=NAMESPACE)
-    except ValueError:
-        return None
+    found: ActorHandle[Any] | None = None
+    with contextlib.suppress(ValueError):
+        found = ray.get_actor(name, namespace=NAMESPACE)
     return found
 
 
@@ -73,16 +72,11 @@ class SupervisedActor:
     """One named actor: brought up when it is first called, and again when it has died."""
 
     def __init__(self, name: str, spawn: Callable[[], ActorHandle[Any]], settings: object | None = None) -> None:
-        """Nothing is started yet.
+        """Nothing is started yet; ``spawn`` creates the actor, or finds it, and blocks.
 
-        Args:
-            name: The actor's.
-            spawn: Creates it, or finds it; blocks.
-            settings: Given to its method ``configure`` each time that it was spawned; None: it is not called.
+        ``settings``: given to its method ``configure`` each time that it was spawned; None: it is not called.
         """
-        self._name = name
-        self._spawn = spawn
-        self._settings = settings
+        self._name, self._spawn, self._settings = name, spawn, settings
         self._handle: ActorHandle[Any] | None = None
         self._starting = asyncio.Lock()
 

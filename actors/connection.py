@@ -161,11 +161,7 @@ def other_systems() -> str:
 
 
 def _ray_of_this_machine() -> str:
-    """Address of the Ray that `ray start` made here last.
-
-    Raises:
-        ConnectionError: There is none.
-    """
+    """Address of the Ray that `ray start` made here last; raises ConnectionError where there is none."""
     from ray._private import services
 
     address = services.canonicalize_bootstrap_address("auto")

@@ -22,18 +22,12 @@ class RayCoordinatorLink:
     def __init__(
         self, name: str, coordinator: Any | None = None, *, own: OwnRay | None = None, connected: bool = False
     ) -> None:
-        """Find the coordinator when it is first asked, unless it is given.
+        """Find the coordinator when it is first asked, unless its handle is given.
 
-        Args:
-            name: The system's.
-            coordinator: Its handle.
-            own: The system's own Ray, if it has one.
-            connected: This process was connected to Ray for this link, which disconnects it at the end.
+        ``own``: the system's own Ray, if it has one; ``connected``: this process was connected to Ray for this link,
+        which disconnects it at the end.
         """
-        self._name = name
-        self._coordinator = coordinator
-        self._own = own
-        self._connected = connected
+        self._name, self._coordinator, self._own, self._connected = name, coordinator, own, connected
 
     async def ask(self, method: str, *args: object, timeout_s: float) -> Any:
         """Call a method of the coordinator; wait for one that restarts."""

@@ -26,8 +26,7 @@ class RayHeartbeat:
 
     async def ages_s(self) -> Mapping[str, float | None]:
         """Seconds since the last acknowledged heartbeat, by flow; None before the first."""
-        ages: Mapping[str, float | None] = await self._actor.call("ages_s")
-        return ages
+        return dict(await self._actor.call("ages_s"))
 
     async def stop(self) -> None:
         """Stop emitting and end the process."""

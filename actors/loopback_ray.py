@@ -32,10 +32,7 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     Left out, each being seconds of start-up and a process of a hundred megabytes: the dashboard's server (without the
     dashboard Ray still starts it, and waits for it, to report usage statistics), the dashboard's agent, the autoscaler,
     the log monitor. The agent for runtime environments comes up when first asked. See docs/decisions/0004-own-ray.md.
-
-    Args:
-        name: The system's; by it other processes find this Ray.
-        detached: Whether it outlives this process.
+    By the system's ``name`` other processes find this Ray; ``detached``: it outlives this process.
 
     Raises:
         ConfigError: What is to be ours alone is another user's.

@@ -28,7 +28,7 @@ class RayNodes:
 
     async def probe(self, cpus: float) -> Nodes:
         """The nodes. The free CPUs that Ray reports may be a second old."""
-        return await _ask(lambda: _look(cpus))
+        return await _ask(lambda: _probe(cpus))
 
     async def request_room(self, replicators: int, cpus: float) -> None:
         """Have the autoscaler make room for so many replicators more; 0 withdraws the request.
@@ -46,7 +46,7 @@ async def _ask(act: Callable[[], _T]) -> _T:
         raise MirrorError(f"Ray does not say which nodes there are: {error}") from error
 
 
-def _look(cpus: float) -> Nodes:
+def _probe(cpus: float) -> Nodes:
     leaving = frozenset(state.get_draining_nodes())
     if cpus == 0:
         return Nodes(leaving=leaving, room=sys.maxsize)

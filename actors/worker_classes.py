@@ -117,8 +117,7 @@ class Heartbeat(Actor):
 
     def ages_s(self) -> dict[str, float | None]:
         """Seconds since each flow's last acknowledged heartbeat; None before the first."""
-        ages: dict[str, float | None] = self._actor.ages_s()
-        return ages
+        return dict(self._actor.ages_s())
 
     def stop(self) -> None:
         """Stop emitting."""

@@ -19,14 +19,7 @@ _ABSENT = {errno.ENOENT, errno.ENAMETOOLONG}
 
 
 def home(instead: str) -> Path:
-    """The user's home directory.
-
-    Args:
-        instead: The environment variable that would do as well.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """The user's home directory; raises ConfigError, which names the variable ``instead``, where there is none."""
     try:
         return Path.home()
     except RuntimeError:
@@ -62,13 +55,11 @@ def write_private(path: Path, content: str) -> None:
         MirrorError: It can't be written.
     """
     with writing(path):
-        number, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        unfinished = _temporary(path, content)
         try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(content)
-            Path(unfinished).replace(path)
+            unfinished.replace(path)
         except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise
 
 
@@ -129,15 +120,25 @@ def make_secret(path: Path, content: str) -> bool:
 def _make(path: Path, content: str) -> None:
     with writing(path):
         path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        number, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        unfinished = _temporary(path, content)
         try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(content)
             # Whoever is first has made it; nobody reads half of one.
             with suppress(FileExistsError):
                 os.link(unfinished, path)
         finally:
-            Path(unfinished).unlink()
+            unfinished.unlink()
+
+
+def _temporary(path: Path, content: str) -> Path:
+    """A file of mode 0600 beside ``path``, which holds ``content``."""
+    number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(content)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
 
 
 def _refuse_foreign(path: Path, owner: int) -> None:

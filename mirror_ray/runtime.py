@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mirror_ray.mirror import Mirror
 from mirror_ray.state.actor_names import DEFAULT_NAME
@@ -61,8 +61,7 @@ def attach(name: str = DEFAULT_NAME, address: str | None = None) -> Mirror:
     Raises:
         NotRunningError: There is no Ray there, or no such system in it.
     """
-    found: Mirror = _runtime().attach(name, address)
-    return found
+    return cast("Mirror", _runtime().attach(name, address))
 
 
 def start(
@@ -91,10 +90,8 @@ def start(
     Raises:
         MirrorError: Ray can't be reached or does not start, or the settings are refused.
     """
-    started: AbstractContextManager[StartedSystem] = _runtime().start(
-        settings, name, address, replicators=replicators, detach=detach, agree=agree
-    )
-    return started
+    started = _runtime().start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+    return cast("AbstractContextManager[StartedSystem]", started)
 
 
 def some_ray(name: str, address: str | None) -> AbstractContextManager[None]:
@@ -103,8 +100,7 @@ def some_ray(name: str, address: str | None) -> AbstractContextManager[None]:
     Raises:
         MirrorError: Ray can't be reached or does not start.
     """
-    connected: AbstractContextManager[None] = _runtime().some_ray(name, address)
-    return connected
+    return cast("AbstractContextManager[None]", _runtime().some_ray(name, address))
 
 
 def loopback_ray(name: str) -> AbstractContextManager[str]:
@@ -113,8 +109,7 @@ def loopback_ray(name: str) -> AbstractContextManager[str]:
     Raises:
         MirrorError: It does not start.
     """
-    running: AbstractContextManager[str] = _runtime().loopback_ray(name)
-    return running
+    return cast("AbstractContextManager[str]", _runtime().loopback_ray(name))
 
 
 def ending_with_ray() -> AbstractContextManager[None]:
@@ -123,8 +118,7 @@ def ending_with_ray() -> AbstractContextManager[None]:
     A call into Spark would wait for it in vain, until after a minute Ray itself ends the process, and with an exit code
     that for some commands is an answer.
     """
-    watched: AbstractContextManager[None] = _runtime().ending_with_ray()
-    return watched
+    return cast("AbstractContextManager[None]", _runtime().ending_with_ray())
 
 
 def _runtime() -> Any:

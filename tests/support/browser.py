@@ -82,6 +82,11 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
 
+    async def enter(self, element: str) -> None:
+        """Press Enter on an element, a JavaScript expression, as somebody without a mouse does."""
+        await self.look(f"{element}.focus()")
+        await self.press("Enter")
+
     async def press(self, key: str) -> None:
         """Press a key and let it go."""
         text = {"Enter": "\r", "Space": " "}.get(key, "")

@@ -13,6 +13,7 @@ from mirror_ray.model.audit import AuditPrincipal
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.observe.events import GapStatus
+from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch, iter_batches
@@ -163,6 +164,19 @@ def system_status(*flows: FlowStatus, **changes: Any) -> SystemStatus:
     fields: dict[str, Any] = {"name": "mirror", "started_ms": 0, "replicators": (replicator_status(),)}
     fields |= {"desired_replicators": 1, "coordinator_pid": 4710, "coordinator_node": "127.0.0.1"}
     return SystemStatus(**(fields | {"flows": flows or (flow_status(),)} | changes))
+
+
+def group_partition_status(number: int = 0, topic: str = "orders", **changes: Any) -> GroupPartitionStatus:
+    """A committed offset that was synced, behind some gaps."""
+    fields: dict[str, Any] = {"topic": topic, "partition": number, "remote_topic": f"A.{topic}", "exact": True}
+    fields |= {"source_offset": 70, "target_offset": 68, "state": "synced", "reason": None}
+    return GroupPartitionStatus(**(fields | changes))
+
+
+def group_status(*partitions: GroupPartitionStatus, **changes: Any) -> GroupStatus:
+    """A group of ``A->B`` that is stable on the source."""
+    fields: dict[str, Any] = {"flow": "A->B", "group": "billing", "kind": "classic", "source_state": "Stable"}
+    return GroupStatus(**(fields | {"state": "synced", "reason": None, "partitions": partitions} | changes))
 
 
 def gap_status(**changes: Any) -> GapStatus:

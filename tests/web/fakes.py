@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from mirror_ray.config.difference import FlowChange, KeyChange, SettingsDifference
@@ -106,6 +108,11 @@ class FakeSystem:
         return SettingsDifference(flows=(FlowChange(flow=str(flow), verdict="configured", keys=(key,)),), system=())
 
 
+def tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What was logged with a traceback."""
+    return [record for record in caplog.records if record.exc_info]
+
+
 class Clock:
     """Stands still until it is moved."""
 
@@ -132,6 +139,11 @@ class Site:
     def port(self) -> int:
         """Where it listens."""
         return int(self.url.rsplit(":", 1)[1])
+
+    def show(self, seen: SystemSnapshot) -> None:
+        """Have the system look so, and its last snapshot be old."""
+        self.system.seen = seen
+        self.clock.now_s += 2
 
     async def end_streams(self) -> None:
         """As for somebody who needs the room."""

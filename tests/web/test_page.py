@@ -6,26 +6,20 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.status import ElasticStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.browser import Page, browser
+from tests.support.factories import group_partition_status, group_status
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
-from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
+from tests.web.fakes import TOKEN, FakeSystem, Site, kept
 
 _HOSTILE = "<img src=x onerror=\"document.body.append('broken')\">"
 
 _UNLOCK = f"sessionStorage.setItem('mirror-ray-token', '{TOKEN}')"
-
-
-@pytest.fixture
-async def there() -> AsyncIterator[Site]:
-    """A server."""
-    async with site() as served:
-        yield served
 
 
 @pytest.fixture
@@ -54,22 +48,17 @@ def _laggard(system: FakeSystem) -> SystemSnapshot:
 
 
 async def _press_button(page: Page, label: str) -> None:
-    """As somebody without a mouse does: focus and Enter."""
     button = f"document.querySelector('button[aria-label=\"{label}\"]')"
     await page.wait(button)
-    await page.look(f"{button}.focus()")
-    await page.press("Enter")
+    await page.enter(button)
 
 
 async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page: Page) -> None:
     """By keyboard alone, from the first view; what is done reaches the system, with the token, once."""
-    there.system.seen = _laggard(there.system)
-    there.clock.now_s += 2
-    await page.look("document.querySelector('nav a[href=\"#/topics\"]').focus()")
-    await page.press("Enter")
+    there.show(_laggard(there.system))
+    await page.enter("document.querySelector('nav a[href=\"#/topics\"]')")
     await page.wait("document.querySelector('#view tbody tr:first-child a')?.textContent === 'topic-7'")
-    await page.look("document.querySelector('#view tbody tr:first-child a').focus()")
-    await page.press("Enter")
+    await page.enter("document.querySelector('#view tbody tr:first-child a')")
     await page.wait("document.querySelector('#view tbody tr')?.textContent.includes('TOPIC_AUTHORIZATION_FAILED')")
     await page.look("location.hash = '#/topics'")
     await _press_button(page, "pause topic-7")
@@ -77,16 +66,14 @@ async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page
     await page.type(TOKEN)
     await page.press("Enter")
     await page.wait("document.querySelector('#told').textContent === 'pause: done'")
-    there.system.seen = _laggard(there.system)
-    there.clock.now_s += 2
+    there.show(_laggard(there.system))
     await _press_button(page, "resume topic-7")
     await page.wait("document.querySelector('#told').textContent === 'resume: done'")
     await page.look("location.hash = '#/replicators'")
     await page.wait("document.querySelector('#wanted')?.value === '2'")
     await page.look("document.querySelector('#wanted').focus(); document.querySelector('#wanted').select()")
     await page.type("3")
-    await page.look("document.querySelector('#view .controls button').focus()")
-    await page.press("Enter")
+    await page.enter("document.querySelector('#view .controls button')")
     await page.wait("document.querySelector('#told').textContent === 'scale: done'")
     assert there.system.told == [("pause", "A->B", "topic-7", None), ("resume", "A->B", "topic-7", None), ("scale", 3)]
 
@@ -95,16 +82,14 @@ async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: S
     """Costs where a price is known; the bounds that the number keeps to and the last look at the load."""
     seen = picture()
     elastic = ElasticStatus(min_replicators=1, max_replicators=4, wanted=2, pinned=False, why="all is calm")
-    there.system.seen = replace(seen, system=replace(seen.system, elastic=elastic))
-    there.clock.now_s += 2
+    there.show(replace(seen, system=replace(seen.system, elastic=elastic)))
     await page.wait("document.querySelector('#view').textContent.includes('A->B: held back by its limits')")
     await page.wait("document.querySelector('#view').textContent.includes('EUR an hour at this rate, at 0.02 a GB')")
     assert await page.look("document.querySelector('#view td.cost').textContent") == "0.50"
     await page.look("location.hash = '#/replicators'")
     await page.wait("document.querySelector('#view').textContent.includes('By load, 1 to 4: all is calm.')")
     free = replace(seen, system=replace(seen.system, price_per_gb=0.0))
-    there.system.seen = free
-    there.clock.now_s += 2
+    there.show(free)
     await page.look("location.hash = '#/topics'")
     await page.wait("document.querySelector('#view td.cost') && !document.querySelector('#view td.cost').offsetParent")
 
@@ -118,8 +103,7 @@ async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, pag
         await page.look(f"document.querySelector('#{field}').focus()")
         await page.type(text)
     for number, said in ((0, "It would be"), (1, "Done")):
-        await page.look(f"document.querySelectorAll('#view button')[{number}].focus()")
-        await page.press("Enter")
+        await page.enter(f"document.querySelectorAll('#view button')[{number}]")
         await page.wait(f"document.querySelector('#touched').textContent.startsWith('{said}')")
     changes = {"topics.include": "orders.*"}
     assert there.system.told == [("set", "A->B", changes, True), ("set", "A->B", changes, False)]
@@ -127,28 +111,9 @@ async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, pag
 
 async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
     """Its offset on the source, where that is on the target, and where the group stands there."""
-    on_its_way = GroupPartitionStatus(
-        topic="orders",
-        partition=3,
-        remote_topic="A.orders",
-        source_offset=1_200,
-        target_offset=1_150,
-        exact=True,
-        state="kept",
-        reason="committed there by somebody else",
-        committed_offset=1_100,
-    )
-    there.system.carried = (
-        GroupStatus(
-            flow="A->B",
-            group="billing",
-            kind="classic",
-            source_state="Stable",
-            state="kept",
-            reason=None,
-            partitions=(on_its_way,),
-        ),
-    )
+    offsets: dict[str, Any] = {"source_offset": 1_200, "target_offset": 1_150, "committed_offset": 1_100}
+    partition = group_partition_status(3, state="kept", reason="committed there by somebody else", **offsets)
+    there.system.carried = (group_status(partition, state="kept"),)
     await page.look("location.hash = '#/groups'")
     await page.wait("document.querySelector('#view tbody tr')")
     cells = await page.look("[...document.querySelectorAll('#view tbody tr td')].map((each) => each.textContent)")
@@ -164,8 +129,7 @@ async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: P
     assert "orders-3: stopped" in await page.look(shown)
     assert "Next: do something" in await page.look(shown)
     assert (await page.look("document.title")).startswith("(1) mirror-ray")
-    there.system.seen = picture(problems=())
-    there.clock.now_s += 2
+    there.show(picture(problems=()))
     await page.wait("document.querySelector('#view .allwell')")
     there.system.absent = True
     there.clock.now_s += 60
@@ -245,8 +209,7 @@ _CONTRAST = """(() => {
 
 async def test_five_thousand_partitions_stay_quick(there: Site, page: Page) -> None:
     """A view of all topics, and one of a topic's partitions, are there within a second."""
-    there.system.seen = picture(topics=500, partitions=10)
-    there.clock.now_s += 2
+    there.show(picture(topics=500, partitions=10))
     for view, text in (("topics", "100 of 500"), ("topic/A-%3EB/topic-499", "A->B, to A.topic-499")):
         began_s = time.monotonic()
         await page.look(f"location.hash = '#/{view}'")

@@ -12,86 +12,80 @@ from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.web.server import application, serving
 from tests.unit.observe.values import picture
-from tests.web.fakes import TOKEN, FakeSystem, kept, site
+from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
 
 
-async def test_everything_that_is_seen_is_json() -> None:
+async def test_everything_that_is_seen_is_json(there: Site) -> None:
     """With the names of the command line's output."""
-    async with site() as there:
-        status, found = await there.get("/api/v1/status")
-        assert (status, found["name"], found["flows"][0]["flow"]) == (200, "mirror", "A->B")
-        for name, count in (("topics", 1), ("partitions", 3), ("events", 1), ("gaps", 1), ("problems", 1)):
-            status, found = await there.get(f"/api/v1/{name}")
-            assert (status, len(found)) == (200, count), name
-        assert (await there.get("/api/v1/replicators"))[1][0]["id"] == "mirror:replicator:1"
-        assert (await there.get("/api/v1/groups")) == (200, [])
+    status, found = await there.get("/api/v1/status")
+    assert (status, found["name"], found["flows"][0]["flow"]) == (200, "mirror", "A->B")
+    for name, count in (("topics", 1), ("partitions", 3), ("events", 1), ("gaps", 1), ("problems", 1)):
+        status, found = await there.get(f"/api/v1/{name}")
+        assert (status, len(found)) == (200, count), name
+    assert (await there.get("/api/v1/replicators"))[1][0]["id"] == "mirror:replicator:1"
+    assert (await there.get("/api/v1/groups")) == (200, [])
 
 
-async def test_rows_are_chosen_by_flow_and_topic() -> None:
+async def test_rows_are_chosen_by_flow_and_topic(there: Site) -> None:
     """And bounded."""
-    async with site() as there:
-        there.system.seen = picture(topics=4, partitions=5)
-        assert len((await there.get("/api/v1/partitions?topic=orders"))[1]) == 5
-        assert (await there.get("/api/v1/partitions?flow=B-%3EA"))[1] == []
-        assert len((await there.get("/api/v1/partitions?limit=7"))[1]) == 7
-        status, refused = await there.get("/api/v1/partitions?limit=many")
-        assert status == 400
-        assert "'many'" in refused["error"]
+    there.system.seen = picture(topics=4, partitions=5)
+    assert len((await there.get("/api/v1/partitions?topic=orders"))[1]) == 5
+    assert (await there.get("/api/v1/partitions?flow=B-%3EA"))[1] == []
+    assert len((await there.get("/api/v1/partitions?limit=7"))[1]) == 7
+    status, refused = await there.get("/api/v1/partitions?limit=many")
+    assert status == 400
+    assert "'many'" in refused["error"]
 
 
-async def test_one_picture_serves_all_who_ask_at_the_same_time() -> None:
+async def test_one_picture_serves_all_who_ask_at_the_same_time(there: Site) -> None:
     """The coordinator is not asked for each."""
-    async with site() as there:
-        for _ in range(5):
-            await there.get("/api/v1/status")
-        assert there.system.asked == 1
-        there.clock.now_s += 1.1
+    for _ in range(5):
         await there.get("/api/v1/status")
-        assert there.system.asked == 2
+    assert there.system.asked == 1
+    there.clock.now_s += 1.1
+    await there.get("/api/v1/status")
+    assert there.system.asked == 2
 
 
-async def test_the_last_picture_is_shown_while_nobody_answers() -> None:
+async def test_the_last_picture_is_shown_while_nobody_answers(there: Site) -> None:
     """With its age, and as a problem; ready it is not."""
-    async with site() as there:
-        assert (await there.get("/api/v1/status"))[0] == 200
-        assert (await there.get("/readyz"))[0] == 200
-        there.system.absent = True
-        there.clock.now_s += 11
-        status, found = await there.get("/api/v1/status")
-        assert (status, found["problems"][0]["kind"]) == (200, "coordinator_absent")
-        assert (await there.get("/readyz"))[0] == 503
-        assert (await there.get("/healthz"))[0] == 200
-        async with there.session.get(there.url + "/metrics") as answer:
-            text = await answer.text()
-        assert "mirror_ray_coordinator_up 0.0" in text
-        assert 'mirror_ray_problem{flow="",kind="coordinator_absent"' in text
-        there.system.absent = False
-        assert (await there.get("/api/v1/problems"))[1][0]["kind"] == "partition_stopped"
+    assert (await there.get("/api/v1/status"))[0] == 200
+    assert (await there.get("/readyz"))[0] == 200
+    there.system.absent = True
+    there.clock.now_s += 11
+    status, found = await there.get("/api/v1/status")
+    assert (status, found["problems"][0]["kind"]) == (200, "coordinator_absent")
+    assert (await there.get("/readyz"))[0] == 503
+    assert (await there.get("/healthz"))[0] == 200
+    async with there.session.get(there.url + "/metrics") as answer:
+        text = await answer.text()
+    assert "mirror_ray_coordinator_up 0.0" in text
+    assert 'mirror_ray_problem{flow="",kind="coordinator_absent"' in text
+    there.system.absent = False
+    assert (await there.get("/api/v1/problems"))[1][0]["kind"] == "partition_stopped"
 
 
-async def test_before_the_first_picture_it_says_what_to_do() -> None:
+async def test_before_the_first_picture_it_says_what_to_do(there: Site) -> None:
     """No empty page that looks healthy."""
-    async with site() as there:
-        there.system.absent = True
-        status, found = await there.get("/api/v1/status")
-        assert status == 503
-        assert "mirror-ray status" in found["error"]
+    there.system.absent = True
+    status, found = await there.get("/api/v1/status")
+    assert status == 503
+    assert "mirror-ray status" in found["error"]
 
 
-async def test_acts_reach_the_system() -> None:
+async def test_acts_reach_the_system(there: Site) -> None:
     """Of a flow, a topic, a partition; and the number of replicators."""
-    async with site() as there:
-        for body in ({"flow": "A->B"}, {"flow": "A->B", "topic": "orders"}):
-            assert (await there.act("/api/v1/pause", body))[0] == 200
-        assert (await there.act("/api/v1/resume", {"flow": "A->B", "topic": "orders", "partition": 3}))[0] == 200
-        assert (await there.act("/api/v1/scale", {"replicators": 3}))[0] == 200
-        assert there.system.told == [
-            ("pause", "A->B", None, None),
-            ("pause", "A->B", "orders", None),
-            ("resume", "A->B", "orders", 3),
-            ("scale", 3),
-        ]
-        assert set(there.system.operators) == {"page 127.0.0.1"}
+    for body in ({"flow": "A->B"}, {"flow": "A->B", "topic": "orders"}):
+        assert (await there.act("/api/v1/pause", body))[0] == 200
+    assert (await there.act("/api/v1/resume", {"flow": "A->B", "topic": "orders", "partition": 3}))[0] == 200
+    assert (await there.act("/api/v1/scale", {"replicators": 3}))[0] == 200
+    assert there.system.told == [
+        ("pause", "A->B", None, None),
+        ("pause", "A->B", "orders", None),
+        ("resume", "A->B", "orders", 3),
+        ("scale", 3),
+    ]
+    assert set(there.system.operators) == {"page 127.0.0.1"}
 
 
 async def test_the_audit_log_is_asked_by_what_is_wanted() -> None:
@@ -122,49 +116,44 @@ async def test_acts_need_the_token() -> None:
     "body",
     [{}, {"flow": 3}, {"flow": "A->B", "partition": 3}, {"flow": "A->B", "topic": "t", "partition": True}, [], "x"],
 )
-async def test_acts_that_say_nothing_clear_are_refused(body: object) -> None:
+async def test_acts_that_say_nothing_clear_are_refused(there: Site, body: object) -> None:
     """And nothing is done."""
-    async with site() as there:
-        status, refused = await there.act("/api/v1/pause", body)
-        assert (status, there.system.told) == (400, [])
-        assert refused["error"]
+    status, refused = await there.act("/api/v1/pause", body)
+    assert (status, there.system.told) == (400, [])
+    assert refused["error"]
 
 
-async def test_what_the_system_refuses_is_said() -> None:
+async def test_what_the_system_refuses_is_said(there: Site) -> None:
     """In its words."""
-    async with site() as there:
-        assert await there.act("/api/v1/scale", {"replicators": 0}) == (
-            409,
-            {"error": "scale needs at least one replicator"},
-        )
+    assert await there.act("/api/v1/scale", {"replicators": 0}) == (
+        409,
+        {"error": "scale needs at least one replicator"},
+    )
 
 
-async def test_a_foreign_form_can_not_act() -> None:
+async def test_a_foreign_form_can_not_act(there: Site) -> None:
     """A browser sends forms and plain text across origins without asking; JSON it does not."""
-    async with site() as there:
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
-        async with there.session.post(there.url + "/api/v1/pause", data='{"flow":"A->B"}', headers=headers) as answer:
-            assert answer.status == 415
-        assert there.system.told == []
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
+    async with there.session.post(there.url + "/api/v1/pause", data='{"flow":"A->B"}', headers=headers) as answer:
+        assert answer.status == 415
+    assert there.system.told == []
 
 
-async def test_a_foreign_name_for_this_machine_is_refused() -> None:
+async def test_a_foreign_name_for_this_machine_is_refused(there: Site) -> None:
     """A page whose own name was made to point here sends that name."""
-    async with site() as there:
-        assert (await there.get("/api/v1/status", headers={"Host": "evil.example:80"}))[0] == 403
-        assert (await there.get("/api/v1/status", headers={"Host": "localhost:1"}))[0] == 200
-        assert (await there.get("/api/v1/status", headers={"Host": "[::1]:1"}))[0] == 200
+    assert (await there.get("/api/v1/status", headers={"Host": "evil.example:80"}))[0] == 403
+    assert (await there.get("/api/v1/status", headers={"Host": "localhost:1"}))[0] == 200
+    assert (await there.get("/api/v1/status", headers={"Host": "[::1]:1"}))[0] == 200
 
 
-async def test_every_answer_has_safe_headers() -> None:
+async def test_every_answer_has_safe_headers(there: Site) -> None:
     """Errors too."""
-    async with site() as there:
-        for path, expected in (("/api/v1/status", 200), ("/nowhere", 404), ("/metrics", 200)):
-            async with there.session.get(there.url + path) as answer:
-                assert answer.status == expected
-                assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-                assert answer.headers["X-Content-Type-Options"] == "nosniff"
-                assert answer.headers["Server"] == "mirror-ray"
+    for path, expected in (("/api/v1/status", 200), ("/nowhere", 404), ("/metrics", 200)):
+        async with there.session.get(there.url + path) as answer:
+            assert answer.status == expected
+            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Server"] == "mirror-ray"
 
 
 async def test_hostile_names_come_through_as_data() -> None:
@@ -175,15 +164,14 @@ async def test_hostile_names_come_through_as_data() -> None:
         assert (await there.get("/api/v1/topics"))[1][0]["topic"] == name
 
 
-async def test_the_stream_brings_pictures_and_each_event_once() -> None:
+async def test_the_stream_brings_pictures_and_each_event_once(there: Site) -> None:
     """The first frame has all that is kept; a second client that has seen them gets none of them."""
-    async with site() as there:
-        for headers, events in (({}, 1), ({"Last-Event-ID": "1"}, 0)):
-            async with there.session.get(there.url + "/api/v1/stream", headers=headers) as answer:
-                lines = [(await answer.content.readline()).decode().rstrip() for _ in range(3)]
-            assert lines[:2] == ["id: 1", "event: picture"]
-            body = json.loads(lines[2].removeprefix("data: "))
-            assert (body["up"], len(body["events"]), body["topics"][0]["topic"]) == (True, events, "orders")
+    for headers, events in (({}, 1), ({"Last-Event-ID": "1"}, 0)):
+        async with there.session.get(there.url + "/api/v1/stream", headers=headers) as answer:
+            lines = [(await answer.content.readline()).decode().rstrip() for _ in range(3)]
+        assert lines[:2] == ["id: 1", "event: picture"]
+        body = json.loads(lines[2].removeprefix("data: "))
+        assert (body["up"], len(body["events"]), body["topics"][0]["topic"]) == (True, events, "orders")
 
 
 async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
@@ -206,31 +194,23 @@ async def test_the_default_port_gives_way_and_a_chosen_one_does_not() -> None:
                 assert not second.endswith(f":{GATEWAY_PORT}")
 
 
-async def test_the_token_sets_neither_code_nor_credentials() -> None:
+async def test_the_token_sets_neither_code_nor_credentials(there: Site) -> None:
     """Whoever has it operates the system, and does not own the machine."""
-    async with site() as there:
-        for key in (
-            "transforms.chain",
-            "policy.class",
-            "gateway.token",
-            "clusters.A.bootstrap_servers",
-            "spark.executors",
-        ):
-            status, refused = await there.act("/api/v1/set", {"flow": "A->B", "changes": {key: "x"}})
-            assert (status, there.system.told) == (400, [])
-            assert key in refused["error"]
+    for key in ("transforms.chain", "policy.class", "gateway.token", "clusters.A.bootstrap_servers", "spark.executors"):
+        status, refused = await there.act("/api/v1/set", {"flow": "A->B", "changes": {key: "x"}})
+        assert (status, there.system.told) == (400, [])
+        assert key in refused["error"]
 
 
-async def test_keys_are_set_and_what_that_touches_is_the_answer() -> None:
+async def test_keys_are_set_and_what_that_touches_is_the_answer(there: Site) -> None:
     """A dry run says the same and is not done; what is no change is refused before the system hears of it."""
-    async with site() as there:
-        body = {"flow": "A->B", "changes": {"topics.include": "orders", "topics.exclude": None}}
-        status, answer = await there.act("/api/v1/set", {**body, "dry_run": True})
-        assert (status, answer["done"], answer["text"]) == (200, False, "A->B configured (topics)")
-        assert answer["flows"][0]["keys"][0]["effect"] == "topics"
-        assert (await there.act("/api/v1/set", body))[1]["done"] is True
-        assert [event[1:] for event in there.system.told] == [
-            ("A->B", body["changes"], reading) for reading in (True, False)
-        ]
-        for wrong in ({"changes": {"a": 1}}, {"flow": 3, "changes": {}}, {"changes": {}, "dry_run": "no"}):
-            assert (await there.act("/api/v1/set", wrong))[0] == 400
+    body = {"flow": "A->B", "changes": {"topics.include": "orders", "topics.exclude": None}}
+    status, answer = await there.act("/api/v1/set", {**body, "dry_run": True})
+    assert (status, answer["done"], answer["text"]) == (200, False, "A->B configured (topics)")
+    assert answer["flows"][0]["keys"][0]["effect"] == "topics"
+    assert (await there.act("/api/v1/set", body))[1]["done"] is True
+    assert [event[1:] for event in there.system.told] == [
+        ("A->B", body["changes"], reading) for reading in (True, False)
+    ]
+    for wrong in ({"changes": {"a": 1}}, {"flow": 3, "changes": {}}, {"changes": {}, "dry_run": "no"}):
+        assert (await there.act("/api/v1/set", wrong))[0] == 400

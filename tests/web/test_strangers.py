@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from mirror_ray.web.client_limits import BOUNDS
 from mirror_ray.web.connections import victim
 from tests.support.waiting import wait_until_async
-from tests.web.fakes import TOKEN, Site, site
+from tests.web.fakes import TOKEN, Site, site, tracebacks
 from tests.web.raw import PAUSE, act, request, send, status
 
 _TOKEN = TOKEN.encode()
@@ -44,18 +43,17 @@ async def test_what_is_no_request_writes_no_traceback(sent: bytes, caplog: pytes
         there.clock.now_s += BOUNDS.first_report_s
         there.access.notices()
         assert (await there.get("/healthz"))[0] == 200
-    assert not _tracebacks(caplog)
+    assert not tracebacks(caplog)
     assert len(caplog.records) <= 1
 
 
-async def test_a_body_may_come_in_pieces() -> None:
+async def test_a_body_may_come_in_pieces(there: Site) -> None:
     """A proxy, a TLS terminator, a slow link split it anywhere."""
-    async with site() as there:
-        whole = act(b'{"flow": "A->B", "topic": "orders"}', _TOKEN)
-        head = whole.index(b"\r\n\r\n") + 4
-        for at in (head, head + 12, len(whole) - 1):
-            assert status(await send(there.port, whole[:at], whole[at:])) == 200
-        assert there.system.told == [("pause", "A->B", "orders", None)] * 3
+    whole = act(b'{"flow": "A->B", "topic": "orders"}', _TOKEN)
+    head = whole.index(b"\r\n\r\n") + 4
+    for at in (head, head + 12, len(whole) - 1):
+        assert status(await send(there.port, whole[:at], whole[at:])) == 200
+    assert there.system.told == [("pause", "A->B", "orders", None)] * 3
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -100,11 +98,10 @@ async def test_a_body_that_means_nothing_is_400(body: bytes, says: str, caplog: 
     assert not caplog.records
 
 
-async def test_a_pair_of_surrogates_is_a_character() -> None:
+async def test_a_pair_of_surrogates_is_a_character(there: Site) -> None:
     """JSON writes it so."""
-    async with site() as there:
-        assert status(await send(there.port, act(b'{"flow": "A->B", "topic": "\\ud83d\\ude00"}', _TOKEN))) == 200
-        assert there.system.told == [("pause", "A->B", "\U0001f600", None)]
+    assert status(await send(there.port, act(b'{"flow": "A->B", "topic": "\\ud83d\\ude00"}', _TOKEN))) == 200
+    assert there.system.told == [("pause", "A->B", "\U0001f600", None)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,7 @@ async def test_an_event_s_number_may_be_any_text(caplog: pytest.LogCaptureFixtur
         for number in ("9" * 5000, "\u00b2", "x"):
             async with there.session.get(there.url + "/api/v1/stream", headers={"Last-Event-ID": number}) as answer:
                 assert (answer.status, (await answer.content.readline())[:3]) == (200, b"id:")
-    assert not _tracebacks(caplog)
+    assert not tracebacks(caplog)
 
 
 async def test_strangers_ask_kafka_once() -> None:
@@ -252,7 +249,3 @@ async def _is_broken(writer: asyncio.StreamWriter) -> bool:
     except ConnectionError:
         return True
     return False
-
-
-def _tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.exc_info]

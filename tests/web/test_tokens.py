@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from mirror_ray.config.secrets import Secret
 from mirror_ray.web.access import GatewayAccess
 from mirror_ray.web.client_limits import BOUNDS
 from mirror_ray.web.refusal_log import RefusalLog
-from tests.web.fakes import TOKEN, USERS, Clock, site
+from tests.web.fakes import ALICE, BOB, TOKEN, USERS, Clock, Site, site, tracebacks
 from tests.web.raw import JSON, PAUSE, request, send, status
 
 _TOKEN = TOKEN.encode()
@@ -51,24 +50,23 @@ async def test_only_the_bearer_s_token_counts(header: bytes, caplog: pytest.LogC
         answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, ("Authorization", header)]))
         assert (status(answer), there.system.told) == (401, [])
         assert b"WWW-Authenticate: Bearer" in answer
-    assert not _tracebacks(caplog)
+    assert not tracebacks(caplog)
 
 
-async def test_two_authorizations_are_none() -> None:
+async def test_two_authorizations_are_none(there: Site) -> None:
     """A proxy's own header beside the user's would decide it otherwise."""
-    async with site() as there:
-        right = ("Authorization", b"Bearer " + _TOKEN)
-        answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, right, right]))
-        assert status(answer) in (400, 401)
-        assert there.system.told == []
+    right = ("Authorization", b"Bearer " + _TOKEN)
+    answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, right, right]))
+    assert status(answer) in (400, 401)
+    assert there.system.told == []
 
 
 async def test_each_user_is_named_and_does_what_he_may() -> None:
     """Beside ``gateway.token``, whose acts are the page's."""
     async with site(tokens=USERS) as there:
         assert (await there.act("/api/v1/pause", {"flow": "A->B"}))[0] == 200
-        assert (await there.act("/api/v1/pause", {"flow": "A->B"}, "alices-token-0123456789"))[0] == 200
-        code, refused = await there.act("/api/v1/pause", {"flow": "A->B"}, "bobs-token-0123456789")
+        assert (await there.act("/api/v1/pause", {"flow": "A->B"}, ALICE))[0] == 200
+        code, refused = await there.act("/api/v1/pause", {"flow": "A->B"}, BOB)
         assert (code, refused["error"]) == (403, "bob may look, and not act: gateway.tokens says what each may")
         assert there.system.operators == ["page 127.0.0.1", "page alice@127.0.0.1"]
         assert len(there.system.told) == 2
@@ -77,7 +75,7 @@ async def test_each_user_is_named_and_does_what_he_may() -> None:
 async def test_reading_needs_a_token_where_that_is_asked() -> None:
     """Any token; the page itself and the probes are open, and nothing else is."""
     async with site(tokens=USERS, reading="token") as there:
-        bob = {"Authorization": "Bearer bobs-token-0123456789"}
+        bob = {"Authorization": f"Bearer {BOB}"}
         for path in ("/api/v1/status", "/api/v1/groups", "/api/v1/audit", "/api/v1/history", "/api/v1/gaps"):
             assert (await there.get(path))[0] == 401, path
             assert (await there.get(path, headers={"Authorization": "Bearer wrong"}))[0] == 401, path
@@ -141,7 +139,7 @@ async def test_where_there_are_tokens_strangers_do_not_ask_kafka() -> None:
             assert (await there.get("/api/v1/audit", headers=headers))[0] == 401
         assert there.system.audits == 0
         for _ in range(3):
-            code, _answer = await there.get("/api/v1/audit", headers={"Authorization": "Bearer bobs-token-0123456789"})
+            code, _answer = await there.get("/api/v1/audit", headers={"Authorization": f"Bearer {BOB}"})
             assert code == 200
         assert there.system.audits == 3
 
@@ -168,7 +166,3 @@ def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
 
 def _lets_in(door: GatewayAccess, token: str) -> bool:
     return door.keyring.holder([f"Bearer {token}"]) is not None
-
-
-def _tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.exc_info]
