@@ -74,6 +74,7 @@ details { margin-top: 12px; } summary { cursor: pointer; } code { font-size: 0.9
 def make_html(document: Document) -> str:
     """The HTML of a document of ``mirror_ray.report.json_document``."""
     flow, begin, end = escape(document["flow"]), moment(document["from_ms"]), moment(document["to_ms"])
+    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in explained(document).items())
     parts = [
         f"<h1>What {flow} copied</h1>",
         f'<p class="when">{begin} to {end} UTC · written {moment(document["created_ms"])} UTC</p>',
@@ -89,7 +90,7 @@ def make_html(document: Document) -> str:
         table(document["partitions"], PARTITIONS, "Figures by partition"),
         _gaps(document),
         "<h2>How these figures are made</h2>",
-        _explained(document),
+        f'<div class="card"><dl>{entries}</dl></div>',
         _sources(document["sources"]),
     ]
     return (
@@ -133,11 +134,6 @@ def _gaps(document: Document) -> str:
         when = "None" if not any(document["asked"].values()) else "None in the selected time"
         return f"{head}<p>{when}: no partition has given up records that it should have copied.</p>"
     return head + table(gaps, GAPS, "Skipped ranges")
-
-
-def _explained(document: Document) -> str:
-    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in explained(document).items())
-    return f'<div class="card"><dl>{entries}</dl></div>'
 
 
 def _sources(sources: Mapping[str, Any]) -> str:

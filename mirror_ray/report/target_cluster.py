@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,16 +80,14 @@ def read_ends(cluster: ClusterSettings, rows: Sequence[Mapping[str, Any]]) -> di
     admin = ClusterAdmin(cluster, _CLIENT_ID)
     try:
         topics = admin.describe_topics(sorted({row["target_topic"] for row in rows}))
-        bounds = admin.log_bounds(_existing(rows, topics))
+        known = {name: topic for name, topic in topics.items() if not isinstance(topic, MirrorError)}
+        found = {TopicPartition(row["target_topic"], row["target_partition"]) for row in rows}
+        bounds = admin.log_bounds(
+            {at for at in found if at.topic in known and at.partition < known[at.topic].partitions}
+        )
     except MirrorError:
         return {}
     return {
-        (partition.topic, partition.partition): (topics[partition.topic].topic_id, end)  # type: ignore[union-attr]
+        (partition.topic, partition.partition): (known[partition.topic].topic_id, end)
         for partition, (_, end) in bounds.items()
     }
-
-
-def _existing(rows: Iterable[Mapping[str, Any]], topics: Mapping[str, Any]) -> set[TopicPartition]:
-    found = {TopicPartition(row["target_topic"], row["target_partition"]) for row in rows}
-    known = {name: topic for name, topic in topics.items() if not isinstance(topic, MirrorError)}
-    return {at for at in found if at.topic in known and at.partition < known[at.topic].partitions}

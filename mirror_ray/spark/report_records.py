@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import reduce
 from typing import Final
 
@@ -98,7 +97,7 @@ def completed(intervals: DataFrame) -> DataFrame:
     before = Window.partitionBy(*_LOG).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
     by_offset = Window.partitionBy(*_COPY).orderBy(*order)
     until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    same = _all(F.col(name).eqNullSafe(F.lag(name).over(by_offset)) for name in _SAME)
+    same = reduce(Column.__and__, (F.col(name).eqNullSafe(F.lag(name).over(by_offset)) for name in _SAME))
     gap = F.col("target_from") - F.max("target_to").over(before)
     own_ratio = F.when(
         F.col("sampled_wire_bytes") > 0, F.col("sampled_uncompressed_bytes") / F.col("sampled_wire_bytes")
@@ -132,12 +131,4 @@ def _is_malformed() -> Column:
         | (F.col("it.target_to") < F.col("it.target_from"))
         | (F.col("it.sampled_wire_bytes") > F.col("it.wire_bytes"))
     )
-    return _any([*absent, *outside, malformed_bucket, twice, impossible])
-
-
-def _any(conditions: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one | other, conditions)
-
-
-def _all(conditions: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one & other, conditions)
+    return reduce(lambda one, other: one | other, [*absent, *outside, malformed_bucket, twice, impossible])

@@ -14,10 +14,8 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
-from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.translator import OffsetMapTailer
-from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from mirror_ray.verification.first_pass import MAX_CONCURRENT_PARTITIONS, InProcessFirstPass
 from mirror_ray.verification.job import CompareJob, FirstPass
@@ -75,7 +73,7 @@ class Verification:
         purpose = f"verify {hash(job.source) % MAX_CONCURRENT_PARTITIONS}"
         committed = self._flow.fetch.isolation_level == "read_committed"
         chain = self._chains.chain(job.source.topic)
-        transform = None if chain is None else partial(_transformed, chain, job.source)
+        transform = None if chain is None else lambda records: chain.apply(job.source, records).kept
         return (
             PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, transform),
             PartitionLog(self.target, job.target, job.target_topic_id, True, purpose),
@@ -105,12 +103,6 @@ class Verification:
 
     def _add_records(self, records: int) -> None:
         self.progress.records += records
-
-
-def _transformed(
-    chain: TransformChain, source: TopicPartition, records: Sequence[DecodedRecord]
-) -> list[DecodedRecord]:
-    return chain.apply(source, records).kept
 
 
 def _can_be_compared(job: CompareJob) -> bool:

@@ -75,7 +75,10 @@ def with_uncompared(
 def halt_of(state: FlowStateRecords, source: TopicPartition, running: PartitionStatus | None) -> Halt | None:
     """Why a partition is not copied at the moment: as the running system says, else as its state does; None: it is."""
     if running is not None:
-        return _halted_now(running)
+        if running.state == "paused":
+            return Halt("paused", running.reason or "an operator paused it")
+        halted = running.state in ("stopped", "refused")
+        return Halt("stopped", running.reason or running.state) if halted else None
     if state.handed_back_ms is not None:
         return Halt("stopped", "the flow was handed back to MirrorMaker 2")
     if source in state.resolutions:
@@ -86,14 +89,6 @@ def halt_of(state: FlowStateRecords, source: TopicPartition, running: PartitionS
         return None
     what = "the flow" if pause.topic is None else "the topic" if pause.partition is None else "it"
     return Halt("paused", f"an operator paused {what}")
-
-
-def _halted_now(running: PartitionStatus) -> Halt | None:
-    if running.state == "paused":
-        return Halt("paused", running.reason or "an operator paused it")
-    if running.state in ("stopped", "refused"):
-        return Halt("stopped", running.reason or running.state)
-    return None
 
 
 def _narrowness(pause: Pause) -> int:

@@ -51,6 +51,7 @@ class BenchResults:
 
 def bench_report(results: BenchResults, pictures: Mapping[str, str]) -> str:
     """The report in Markdown. ``pictures``: each workload's picture, as a path relative to the report."""
+    contenders = dict.fromkeys(contender for workload in results.workloads for contender, _ in workload.runs())
     parts = [
         "# The benchmark",
         f"{results.machine}\n{results.versions}",
@@ -58,7 +59,7 @@ def bench_report(results: BenchResults, pictures: Mapping[str, str]) -> str:
         summary(results.rows),
         _goals(results.rows),
         _HOW.replace("\n", " ").strip(),
-        _contenders(results.workloads),
+        "\n".join(f"- {contender.name}: {contender.description}" for contender in contenders),
     ]
     for workload in results.workloads:
         rows = [row for row in results.rows if row.workload == workload.name]
@@ -78,17 +79,8 @@ def summary(rows: Sequence[ResultRow]) -> str:
             continue
         write = FIGURES[name].words
         theirs = tuned if tuned is not None else default
-        lines.append(
-            [
-                workload,
-                case,
-                FIGURES[name].heading,
-                write(ours),
-                write(tuned),
-                write(default),
-                _factor(ours, theirs, more=FIGURES[name].better == "more"),
-            ]
-        )
+        factor = _factor(ours, theirs, more=FIGURES[name].better == "more")
+        lines.append([workload, case, FIGURES[name].heading, write(ours), write(tuned), write(default), factor])
     heads = ["workload", "case", "figure", MIRROR_RAY.name, MM2_TUNED.name, MM2.name, "better by"]
     return markdown_table(heads, lines)
 
@@ -116,31 +108,24 @@ def picture(workload: Workload, rows: Sequence[ResultRow]) -> str:
 def described(run: MeasuredRun) -> str:
     """A run in one line, for the progress output."""
     result = run.result
-    figures = [
-        f"{FIGURES[name].heading} {FIGURES[name].words(result.figures[name])}"
-        for name in columns(run.workload)
-        if name in result.figures
-    ]
+    known = [(FIGURES[name], result.figures[name]) for name in columns(run.workload) if name in result.figures]
+    figures = [f"{figure.heading} {figure.words(value)}" for figure, value in known]
     name = f"{run.workload}{f' ({run.case})' if run.case else ''}"
-    copy = [f"copy {verdict(result.judgement)}"] if result.judgement is not None else []
-    return f"{name}: {', '.join([*figures, *copy, *([result.note] if result.note else [])])}"
+    copy = f"copy {verdict(result.judgement)}" if result.judgement is not None else ""
+    return f"{name}: {', '.join(filter(None, [*figures, copy, result.note]))}"
 
 
 def verdict(judgement: CopyResult | None) -> str:
     """What became of the records, in words."""
     if judgement is None:
         return UNKNOWN
-    parts = [
-        f"{count:,} {what}"
-        for count, what in (
-            (judgement.lost, "lost"),
-            (judgement.doubled, "doubled"),
-            (judgement.foreign, "foreign"),
-            (judgement.reordered, "partitions in another order"),
-        )
-        if count
-    ]
-    return ", ".join(parts) or "equal"
+    counts = {
+        "lost": judgement.lost,
+        "doubled": judgement.doubled,
+        "foreign": judgement.foreign,
+        "partitions in another order": judgement.reordered,
+    }
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "equal"
 
 
 def _goals(rows: Sequence[ResultRow]) -> str:
@@ -150,11 +135,6 @@ def _goals(rows: Sequence[ResultRow]) -> str:
     ]
     table = markdown_table(["what", "wanted", "measured", "reached"], lines)
     return f"## What was to be reached\n\n{table}" if lines else ""
-
-
-def _contenders(workloads: Sequence[Workload]) -> str:
-    found = dict.fromkeys(contender for workload in workloads for contender, _ in workload.runs())
-    return "\n".join(f"- {contender.name}: {contender.description}" for contender in found)
 
 
 def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | None) -> str:

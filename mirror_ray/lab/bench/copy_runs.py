@@ -102,10 +102,6 @@ class CopyRun(MeasurementRun[CopyMeasurement]):
 class RestartRun(MeasurementRun[RestartMeasurement]):
     """Runs a `RestartMeasurement`."""
 
-    def __init__(self, environment: BenchEnvironment, measurement: RestartMeasurement, topic: str) -> None:
-        super().__init__(environment, measurement, topic)
-        self._backlog: Backlog | None = None
-
     def prepare(self) -> None:
         """Write the backlog, which is held back until `run`."""
         environment = self._environment
@@ -116,8 +112,7 @@ class RestartRun(MeasurementRun[RestartMeasurement]):
         data, limit_s = self._measurement.data, self._measurement.limit_s
         progress = CopyGrowth(self._environment.ends(self._topic, data.partitions), system)
         kill = system.prepare_kill(whole=self._measurement.whole)
-        if self._backlog is not None:
-            self._backlog.open()
+        self._backlog.open()
         progress.until(data.records // 2, limit_s)
         kill()
         if self._measurement.whole:
@@ -143,13 +138,11 @@ def copy_baseline(environment: BenchEnvironment, measurement: CopyMeasurement, t
     data, remote = measurement.data, environment.remote(topic)
     fill(environment.source, topic, data, environment.prepared)
     create_topic(environment.target, remote, data.partitions, data.configs())
-    ends = [
-        end for _, end in sorted(TopicEnds(environment.source, topic, range(data.partitions)).by_partition().items())
-    ]
+    ends = TopicEnds(environment.source, topic, range(data.partitions)).by_partition()
     ready = list(rounds(data, environment.prepared.batches(data)))
     with RawConnection(environment.source.bootstrap) as source, RawConnection(environment.target.bootstrap) as target:
         began_s, cpu_s = time.monotonic(), time.process_time()
-        deque(source.fetch(topic, ends), maxlen=0)
+        deque(source.fetch(topic, [end for _, end in sorted(ends.items())]), maxlen=0)
         fetched_s = time.monotonic() - began_s
         began_s = time.monotonic()
         target.produce(remote, ready)

@@ -74,7 +74,7 @@ MODES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LinkBench:
     """The clusters, and how long to measure."""
 
@@ -133,26 +133,16 @@ async def main() -> None:
     data = DataSpec(records=records, record_bytes=RECORD_BYTES, batch_records=BATCH_RECORDS, codec="none", partitions=1)
     with running_clusters(DevCluster("A", heap="1g"), DevCluster("B", 3, heap="700m")) as (source, target):
         fill(source, TOPIC, data)
-        bench = LinkBench(
-            source=source,
-            target=target,
-            delay_s=options.delay_ms / 1000,
-            seconds=options.seconds,
-            numbers=itertools.count(),
-        )
+        bench = LinkBench(source, target, options.delay_ms / 1000, options.seconds, itertools.count())
         for name in options.chosen:
             link, round_trip = LINKS[name], f"{2 * options.delay_ms:g} ms round trip"
             print(f"{link.title}; {round_trip}, 16 KB batches, one partition:", flush=True)
             # The brokers' virtual machines compile what they run often.
             await bench.copy(link, MODES[0])
             for mode in MODES:
-                if link_differs(link, mode):
+                # With one replica, every acknowledgement is from all replicas.
+                if link.replication_factor > 1 or mode.name != "acks=all for each batch":
                     print(f"  {mode.name:<26}{await bench.copy(link, mode):8.1f} MB/s", flush=True)
-
-
-def link_differs(link: LongLink, mode: CopyMode) -> bool:
-    """Whether the mode is another one on this link: with one replica, every acknowledgement is from all replicas."""
-    return link.replication_factor > 1 or mode.name != "acks=all for each batch"
 
 
 if __name__ == "__main__":

@@ -58,13 +58,6 @@ CLEANED_AT_ONCE = {
 }
 
 
-def new_log() -> SegmentLog:
-    """The segment log of a replicator that copies the partition from its beginning."""
-    log = SegmentLog(assignment(*SOURCE))
-    log.begin(OffsetPair(0, 0))
-    return log
-
-
 @asynccontextmanager
 async def followed_map(cluster: ClusterConnections) -> AsyncIterator[OffsetMapTailer]:
     """The offset map as a checkpoint actor has it, read to the topic's end."""
@@ -88,7 +81,8 @@ async def publish(
     cluster: ClusterConnections, tailer: OffsetMapTailer, options: argparse.Namespace
 ) -> tuple[float, int]:
     """Publish everything, and delete obsolete blocks; returns CPU seconds, and bytes of keys and values."""
-    writer, log, size = InternalTopicWriter(cluster, TOPIC), new_log(), 0
+    writer, log, size = InternalTopicWriter(cluster, TOPIC), SegmentLog(assignment(*SOURCE)), 0
+    log.begin(OffsetPair(0, 0))
     began_s = time.process_time()
     for number in range(options.holes):
         log.add([(STEP * number, 1)], number, number % SEQUENCE_MODULUS)

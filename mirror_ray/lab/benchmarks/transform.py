@@ -80,17 +80,10 @@ def fetched(data: bytes) -> RecordBatch:
     return batch
 
 
-def passed_on(data: bytes) -> None:
-    """No transform."""
+def transform(data: bytes, transforms: PartitionTransforms | None, *, repacked: bool = False) -> None:
+    """Transform a batch, or pass it on; if it is to be ``repacked``, it is decoded and encoded without transforms."""
     batch = fetched(data)
-    for outgoing in outgoing_batches(batch, 0, ASSIGNMENT, None, singly=False):
-        rewrite(outgoing.batch, 1, 0, 0)
-
-
-def transform(data: bytes, transforms: PartitionTransforms | None) -> None:
-    """Transform a batch; without transforms it is decoded and encoded all the same."""
-    batch = fetched(data)
-    if transforms is None:
+    if repacked:
         batch = batch._replace(last_offset_delta=batch.last_offset_delta + 1)
     for outgoing in outgoing_batches(batch, 0, ASSIGNMENT, transforms, singly=False):
         rewrite(outgoing.batch, 1, 0, 0)
@@ -120,11 +113,11 @@ def main() -> None:
         batches = list(made(records, size, codec))
         data = batches[0]
         print(f"batches of {records} records of {size} bytes, {codec}, {len(data):,} bytes:", flush=True)
-        actions: dict[str, Callable[[], None]] = {"passed on": partial(passed_on, data)}
+        actions: dict[str, Callable[[], None]] = {"passed on": partial(transform, data, None)}
         for name, step in STEPS.items():
             chain = None if step is None else TransformChain((NamedTransform(name, step),), name)
             transforms = None if chain is None else PartitionTransforms(chain, SOURCE)
-            actions[name] = partial(transform, data, transforms)
+            actions[name] = partial(transform, data, transforms, repacked=step is None)
             if name == "key filter":
                 actions["... of new keys"] = partial(transform_next, cycle(batches), transforms)
         for name, action in actions.items():

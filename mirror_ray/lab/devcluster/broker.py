@@ -121,9 +121,8 @@ class Broker:
                     return
                 if ended or time.monotonic() > deadline:
                     what = "ended while it started" if ended else f"does not serve after {timeout_s:g} s"
-                    raise MirrorError(
-                        f"broker {self.node_id} {what}; see {self.log_path}, which ends:\n{self._log_tail()}"
-                    )
+                    tail = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-30:])
+                    raise MirrorError(f"broker {self.node_id} {what}; see {self.log_path}, which ends:\n{tail}")
                 time.sleep(_POLL_S)
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -168,6 +167,3 @@ class Broker:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
-
-    def _log_tail(self) -> str:
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-30:])

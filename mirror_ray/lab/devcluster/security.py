@@ -88,7 +88,8 @@ class DevSecurity:
 
     def super_principals(self) -> list[str]:
         """The principals of the super users and of the brokers."""
-        return [self._principal(user) for user in (BROKER_USER, *self.super_users)]
+        prefix = "CN=" if self.protocol == "SSL" else ""
+        return [f"{prefix}{user}" for user in (BROKER_USER, *self.super_users)]
 
     def scram_credentials(self) -> list[str]:
         """The users in the form of ``kafka-storage format --add-scram``; none where the mechanism is not SCRAM."""
@@ -104,19 +105,14 @@ class DevSecurity:
         if self.mechanism is not None:
             properties |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": self._jaas(user, server=False)}
         if authority is not None:
-            properties |= {
-                "ssl.truststore.location": str(authority.truststore(store_type)),
-                "ssl.truststore.type": store_type,
-            }
+            stores = {"truststore": authority.truststore(store_type)}
             if self.client_auth:
-                properties |= {
-                    "ssl.keystore.location": str(authority.keystore(user, store_type)),
-                    "ssl.keystore.type": store_type,
-                }
+                stores["keystore"] = authority.keystore(user, store_type)
+            for name, path in stores.items():
+                properties |= {f"ssl.{name}.location": str(path), f"ssl.{name}.type": store_type}
             if store_type != "PEM":
-                properties["ssl.truststore.password"] = STORE_PASSWORD
-                if self.client_auth:
-                    properties |= {"ssl.keystore.password": STORE_PASSWORD, "ssl.key.password": STORE_PASSWORD}
+                names = [*stores, "key"] if self.client_auth else stores
+                properties |= {f"ssl.{name}.password": STORE_PASSWORD for name in names}
         return properties
 
     def confluent_config(self, authority: CertificateAuthority | None, user: str) -> dict[str, str]:
@@ -146,6 +142,3 @@ class DevSecurity:
             options |= {f"user_{name}": password for name, password in self.users.items()}
         quoted = " ".join(f'{key}="{value}"' for key, value in options.items())
         return f"{_MODULES[self.mechanism]} required {quoted};"
-
-    def _principal(self, user: str) -> str:
-        return f"CN={user}" if self.protocol == "SSL" else user
