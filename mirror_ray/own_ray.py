@@ -1,6 +1,7 @@
 """Rays that mirror-ray started for itself on this machine: remembered in the cache directory, found again, ended.
 
-Nothing here imports Ray; ``actors.loopback_ray`` starts them, ``actors.runtime`` finds systems in them.
+Nothing here imports Ray; ``actors.loopback_ray`` starts them, ``actors.runtime`` finds systems in them. What another
+user has made is a ConfigError, what can't be written a MirrorError.
 """
 
 from __future__ import annotations
@@ -52,11 +53,7 @@ class OwnRay:
 
 
 def find(name: str) -> OwnRay | None:
-    """The Ray that runs for the system of that name, if one does. What a dead one left behind is removed.
-
-    Raises:
-        ConfigError: What is remembered of it is another user's, or can't be read.
-    """
+    """The Ray that runs for the system of that name, if one does. What a dead one left behind is removed."""
     try:
         known = json.loads(read_private(_path(name)) or "null")
         processes = tuple((int(pid), float(created)) for pid, created in known["processes"])
@@ -84,11 +81,7 @@ def names() -> list[str]:
 
 
 def remember(own: OwnRay) -> None:
-    """Let other processes of this user find it.
-
-    Raises:
-        MirrorError: The cache directory can't be written to, or is another user's.
-    """
+    """Let other processes of this user find it."""
     prepare_to_remember()
     write_private(_path(own.name), json.dumps(asdict(own)))
 
@@ -122,9 +115,6 @@ def temporary_directory() -> str:
     """Where Rays of our own keep sessions and logs; apart from Ray's default, whose newest session others look for.
 
     Ray gives everybody all rights to what is in it: it is in a directory that nobody else may enter.
-
-    Raises:
-        ConfigError: Another user has made that directory.
     """
     below = Path(f"mirror-ray-{os.getuid()}") / "ray"
     path = Path(tempfile.gettempdir()) / below
@@ -137,14 +127,8 @@ def temporary_directory() -> str:
 def protect_token() -> bool:
     """See that Ray's token, by which whoever reads it runs code as this user, is there and nobody else's to read.
 
-    Ray itself would let everybody read it. A token in ``RAY_AUTH_TOKEN`` is seen by nobody else.
-
-    Returns:
-        Whether others could read it until now.
-
-    Raises:
-        ConfigError: It is another user's.
-        MirrorError: It can't be written.
+    Ray itself would let everybody read it. A token in ``RAY_AUTH_TOKEN`` is seen by nobody else. Returns whether others
+    could read it until now.
     """
     if "RAY_AUTH_TOKEN" in os.environ or os.environ.get("RAY_AUTH_MODE") != "token":
         return False

@@ -1,4 +1,8 @@
-"""Files and directories that no other user of the machine can look into, write to, or have made for us beforehand."""
+"""Files and directories that no other user of the machine can look into, write to, or have made for us beforehand.
+
+Each function raises a ConfigError where what is there belongs to another user, or is something else than it should be;
+a MirrorError where it can't be made or written.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,6 @@ def private_directory(path: Path) -> Path:
     """The directory, made with mode 0700 where it is missing; one of ours that others may look into is closed to them.
 
     Its parents are made as they come. A link is never followed, and what another user has made is never taken.
-
-    Raises:
-        ConfigError: It belongs to another user, or is no directory.
-        MirrorError: It can't be made.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,11 +49,7 @@ def private_directory(path: Path) -> Path:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Write a file with mode 0600, whole or not at all, in the place of one that is there.
-
-    Raises:
-        MirrorError: It can't be written.
-    """
+    """Write a file with mode 0600, whole or not at all, in the place of one that is there."""
     with writing(path):
         unfinished = _temporary(path, content)
         try:
@@ -64,11 +60,7 @@ def write_private(path: Path, content: str) -> None:
 
 
 def read_private(path: Path) -> str | None:
-    """What is in a file of ours; None: there is none.
-
-    Raises:
-        ConfigError: It belongs to another user, is no file, or can't be read.
-    """
+    """What is in a file of ours; None: there is none."""
     try:
         # A pipe that somebody has put there is not waited for.
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,14 +82,8 @@ def read_private(path: Path) -> str | None:
 def make_secret(path: Path, content: str) -> bool:
     """A secret that must be no other user's: written with mode 0600 where it is missing; one that is there stays.
 
-    A link is followed, for that is how secrets are mounted; root's file is as good as ours.
-
-    Returns:
-        Whether one was there that others could read until now.
-
-    Raises:
-        ConfigError: It belongs to another user, or others may read root's.
-        MirrorError: It can't be written.
+    A link is followed, for that is how secrets are mounted; root's file, where others may not read it, is as good as
+    ours. Returns whether one was there that others could read until now.
     """
     try:
         found = path.stat()

@@ -13,7 +13,7 @@ from mirror_ray.config.runtime_changes import with_changes
 from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.saved_settings import fingerprint, kept_of, read_kept
-from mirror_ray.coordinator.scaling import ScalingController, refuse_number, with_bounds
+from mirror_ray.coordinator.scaling import ScalingController, refuse_number
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
@@ -129,21 +129,6 @@ class AppliedSettings:
             if dry_run:
                 return await self.would_apply(after, None)
             return await self._bring_to(after, after.replicators if after.replicators != before.replicators else None)
-
-    async def scale(self, replicators: int) -> None:
-        """Set the number of replicators."""
-        refuse_number(replicators)
-        self._parts.running_settings()
-        self._parts.scaling.pin(replicators)
-        await self.rescaled()
-
-    async def scale_by_load(self, minimum: int | None, maximum: int | None) -> None:
-        """Let the number follow load and lag, within other bounds where some are given."""
-        settings = with_bounds(self._parts.running_settings(), minimum, maximum)
-        async with self.lock:
-            self._parts.settings = settings
-            self._parts.scaling.follow(settings)
-        await self.rescaled()
 
     async def rescaled(self) -> None:
         """Save another number of replicators, and assign partitions anew."""

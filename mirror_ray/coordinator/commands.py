@@ -8,6 +8,7 @@ from mirror_ray.config.difference import SettingsDifference
 from mirror_ray.coordinator.audited_commands import scope
 from mirror_ray.coordinator.parts import CoordinatorParts
 from mirror_ray.coordinator.running_flows import resolve_all
+from mirror_ray.coordinator.scaling import refuse_number, with_bounds
 from mirror_ray.model.backfill import BackfillRequest
 from mirror_ray.model.fault import FaultPolicy
 from mirror_ray.observe.backfills import BackfillStatus
@@ -24,11 +25,18 @@ class CoordinatorCommands:
 
     async def scale(self, replicators: int) -> None:
         """Set the number of replicators. Few partitions move, the others never stop."""
-        await self.parts.applied.scale(replicators)
+        refuse_number(replicators)
+        self.parts.running_settings()
+        self.parts.scaling.pin(replicators)
+        await self.parts.applied.rescaled()
 
     async def scale_by_load(self, minimum: int | None = None, maximum: int | None = None) -> None:
         """Let the number of replicators follow load and lag again, within other bounds where some are given."""
-        await self.parts.applied.scale_by_load(minimum, maximum)
+        settings = with_bounds(self.parts.running_settings(), minimum, maximum)
+        async with self.parts.applied.lock:
+            self.parts.settings = settings
+            self.parts.scaling.follow(settings)
+        await self.parts.applied.rescaled()
 
     async def set(
         self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool = False

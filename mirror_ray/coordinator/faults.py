@@ -197,13 +197,7 @@ class FaultResolver:
         }
 
     async def resolve(
-        self,
-        topic: str,
-        number: int | None,
-        policy: FaultPolicy,
-        kinds: Collection[FaultKind] = FAULT_KINDS,
-        *,
-        operator: str = "",
+        self, topic: str, number: int | None, policy: FaultPolicy, kinds: Collection[FaultKind], operator: str
     ) -> list[TopicPartition]:
         """Persist an operator's decision about the faults of a topic or of one partition.
 

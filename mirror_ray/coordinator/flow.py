@@ -12,7 +12,6 @@ from mirror_ray.coordinator.flow_context import FlowContext
 from mirror_ray.coordinator.ports import TargetLimits
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
-from mirror_ray.model.fault import FAULT_KINDS, FaultKind, FaultPolicy
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.state.records import Pause
 from mirror_ray.state.schema import PAUSE
@@ -187,24 +186,10 @@ class FlowController(FlowDiscovery):
         await self.state.write([(PAUSE, pause, True if on else None)])
         self._mark_changed()
 
-    async def resolve(
-        self,
-        topic: str,
-        partition: int | None,
-        policy: FaultPolicy,
-        kinds: Collection[FaultKind] = FAULT_KINDS,
-        *,
-        operator: str = "",
-    ) -> list[TopicPartition]:
-        """Resolve the fault of a topic or of one partition, once, if it is one of ``kinds``, for ``operator``.
-
-        Raises:
-            ConfigError: There is no fault, or it can't be resolved so.
-        """
-        resolved = await self.faults.resolve(topic, partition, policy, kinds, operator=operator)
+    def on_decision(self) -> None:
+        """Carry out what was decided about a fault as soon as may be."""
         self.request()
         self._mark_changed()
-        return resolved
 
     def close(self, reason: str | None) -> None:
         """Copy nothing for that reason; None: copy again."""

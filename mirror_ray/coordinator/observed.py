@@ -158,15 +158,13 @@ class _Totals:
     records: int = 0
     bytes: int = 0
 
-    def add(self, records: int, bytes_: int) -> None:
-        self.records += records
-        self.bytes += bytes_
-
 
 @dataclass(slots=True)
-class _Metered:
-    totals: _Totals = field(default_factory=_Totals)
+class _Metered(_Totals):
     meter: RateMeter = field(default_factory=RateMeter)
+
+    def sample(self, now_s: float) -> None:
+        self.meter.sample(now_s, self.records, self.bytes)
 
 
 @dataclass(slots=True)
@@ -178,8 +176,7 @@ class ObservedState:
 
     reports: dict[FlowPartition, PartitionReport] = field(default_factory=dict)
     _totals: dict[FlowPartition, _Totals] = field(default_factory=dict)
-    _flows: dict[FlowName, _Totals] = field(default_factory=dict)
-    _meters: dict[FlowName, RateMeter] = field(default_factory=dict)
+    _flows: dict[FlowName, _Metered] = field(default_factory=dict)
     _topics: dict[FlowTopic, _Metered] = field(default_factory=dict)
     #: Topics that have grown since their meters were read.
     _grown: set[FlowTopic] = field(default_factory=set)
@@ -202,10 +199,11 @@ class ObservedState:
         topic = (partition.flow, partition.topic)
         for totals in (
             self._totals.setdefault(partition, _Totals()),
-            self._topics.setdefault(topic, _Metered()).totals,
-            self._flows.setdefault(partition.flow, _Totals()),
+            self._topics.setdefault(topic, _Metered()),
+            self._flows.setdefault(partition.flow, _Metered()),
         ):
-            totals.add(report.records - records, report.bytes - bytes_)
+            totals.records += report.records - records
+            totals.bytes += report.bytes - bytes_
         if report.records > records:
             self._grown.add(topic)
         return before
@@ -213,17 +211,15 @@ class ObservedState:
     def sample(self, now_s: float, flows: Iterable[FlowName]) -> None:
         """Let the rate meters of the flows, and of the topics that have grown, read the totals."""
         for flow in flows:
-            totals = self._flows.setdefault(flow, _Totals())
-            self._meters.setdefault(flow, RateMeter()).sample(now_s, totals.records, totals.bytes)
+            self._flows.setdefault(flow, _Metered()).sample(now_s)
         for topic in self._grown:
-            metered = self._topics[topic]
-            metered.meter.sample(now_s, metered.totals.records, metered.totals.bytes)
+            self._topics[topic].sample(now_s)
         self._grown.clear()
 
     def rates(self, flow: FlowName, now_s: float) -> tuple[float, float]:
         """The flow's (records/s, bytes/s)."""
-        meter = self._meters.get(flow)
-        return meter.rates(now_s) if meter else (0.0, 0.0)
+        metered = self._flows.get(flow)
+        return metered.meter.rates(now_s) if metered else (0.0, 0.0)
 
     def topic_rates(self, flow: FlowName, topic: str, now_s: float) -> tuple[float, float]:
         """The topic's (records/s, bytes/s)."""

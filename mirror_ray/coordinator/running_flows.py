@@ -23,7 +23,7 @@ from mirror_ray.coordinator.remote_topic_writers import RemoteTopicWriters
 from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.topic_sync import TopicSync
 from mirror_ray.model.errors import ConfigError, MirrorError
-from mirror_ray.model.fault import FaultPolicy
+from mirror_ray.model.fault import FAULT_KINDS, FaultPolicy
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 
 
@@ -225,9 +225,10 @@ async def resolve_all(
     own, *routes = family
     # A fault of the source, or of one of its records, is the same for all of them.
     alike = [route for route in routes if route.faults.open_faults(topic, partition, SOURCE_KINDS)]
+    concerned = [own] if own.faults.open_faults(topic, partition) or not alike else []
     resolved: list[TopicPartition] = []
-    if own.faults.open_faults(topic, partition) or not alike:
-        resolved += await own.resolve(topic, partition, by, operator=operator)
-    for route in alike:
-        resolved += await route.resolve(topic, partition, by, SOURCE_KINDS, operator=operator)
+    for flow in [*concerned, *alike]:
+        kinds = FAULT_KINDS if flow is own else SOURCE_KINDS
+        resolved += await flow.faults.resolve(topic, partition, by, kinds, operator)
+        flow.on_decision()
     return tuple(dict.fromkeys(str(partition) for partition in resolved))

@@ -1,4 +1,4 @@
-"""Who gets in, by which tokens and certificate, and what is to be told of those who did not."""
+"""Who gets in, by which tokens and certificate, and what is to be reported of those who did not."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class GatewayAccess:
     def renew(self) -> None:
         """Read the tokens' and the certificate's files again. Blocks for as long as that takes."""
         self._notices += [Notice("warning", problem) for problem in self.keyring.renew()]
-        if self._certificate is not None and (told := self._certificate.renew()) is not None:
-            self._notices.append(Notice("warning" if self._certificate.wrong else "info", told))
+        if self._certificate is not None and (change := self._certificate.renew()) is not None:
+            self._notices.append(Notice("warning" if self._certificate.wrong else "info", change))
 
     def notices(self) -> list[Notice]:
-        """What is to be told, each once."""
+        """What is to be reported, each once."""
         if (text := self.malformed.due()) is not None:
             _log.warning("%s", text)
         if (text := self.unknown.due()) is not None:

@@ -36,11 +36,7 @@ class CachedAnswer(Generic[_T]):
         self._asking: asyncio.Task[_Kept[_T]] | None = None
 
     async def get(self) -> _T:
-        """The answer.
-
-        Raises:
-            MirrorError: What was asked raised it.
-        """
+        """The answer; raises the MirrorError that was raised instead of one."""
         if self._kept is None or self._clock() - self._kept.at_s >= self._fresh_s:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._renew())
@@ -78,11 +74,7 @@ class CachedAudit:
         return read
 
     async def read(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
-        """The entries that are wanted, of the newest that are kept; a few seconds old at most, or a minute.
-
-        Raises:
-            MirrorError: The log can't be read now.
-        """
+        """The entries that are wanted, of the newest that are kept; a few seconds old at most, or a minute."""
         back_ms = self._wall_ms() - (wanted.since_ms or 0)
         # The page asks for whole windows, and comes a moment later than it counted.
         slack_ms = 5_000

@@ -39,7 +39,7 @@ def refuse(status: int, text: str) -> web.Response:
     return web.json_response({"error": text}, status=status, headers=headers)
 
 
-def guard(door: GatewayAccess, *, loopback: bool) -> Middleware:
+def guard(access: GatewayAccess, *, loopback: bool) -> Middleware:
     """A middleware: safe headers on every answer, nothing that is no text, and reading by token where that is asked.
 
     ``loopback``: the server listens there alone. Then a name that is none of this machine's comes from a page that had
@@ -54,8 +54,8 @@ def guard(door: GatewayAccess, *, loopback: bool) -> Middleware:
             return with_safe_headers(
                 refuse(403, f"{request.host} is not this machine: use 127.0.0.1, or set gateway.host")
             )
-        if door.needs_token_to_read and not _is_open(request.path) and holder_of(request, door) is None:
-            return with_safe_headers(unknown(request, door))
+        if access.needs_token_to_read and not _is_open(request.path) and holder_of(request, access) is None:
+            return with_safe_headers(unknown(request, access))
         return with_safe_headers(await _answer(request, handler))
 
     return middleware
@@ -111,25 +111,25 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def holder_of(request: web.Request, door: GatewayAccess) -> TokenHolder | None:
+def holder_of(request: web.Request, access: GatewayAccess) -> TokenHolder | None:
     """Whose token the request carries; None: nobody's."""
-    return door.keyring.holder(request.headers.getall("Authorization", ()))
+    return access.keyring.holder(request.headers.getall("Authorization", ()))
 
 
-def unknown(request: web.Request, door: GatewayAccess) -> web.Response:
+def unknown(request: web.Request, access: GatewayAccess) -> web.Response:
     """The answer to somebody who has no right token. A page that was opened without one is not counted."""
     if "Authorization" in request.headers or request.method != "GET":
-        door.unknown.count(request.remote or "an unknown address")
+        access.unknown.count(request.remote or "an unknown address")
     return refuse(401, "the token is not right: it is gateway.token, or one of gateway.tokens, of the configuration")
 
 
-def may_act(request: web.Request, door: GatewayAccess) -> TokenHolder | web.Response:
+def may_act(request: web.Request, access: GatewayAccess) -> TokenHolder | web.Response:
     """Who asks for an act, or why it is refused: it needs a token, and JSON, which no foreign form can send."""
-    if not door.keyring.lets_act:
+    if not access.keyring.lets_act:
         return refuse(403, "acts are off: set gateway.token in the configuration and run mirror-ray up")
-    holder = holder_of(request, door)
+    holder = holder_of(request, access)
     if holder is None:
-        return unknown(request, door)
+        return unknown(request, access)
     if not holder.acts:
         return refuse(403, f"{holder.user} may look, and not act: gateway.tokens says what each may")
     if request.content_type != "application/json":

@@ -24,7 +24,7 @@ class Certificate:
         self._tls = tls
         #: Whether the files can't be used as they are now.
         self.wrong = False
-        self._seen = self._read_at = self._look()
+        self._seen = self._read_at = self._stamps()
         try:
             self.context = self._read()
         except ValueError as error:
@@ -33,9 +33,9 @@ class Certificate:
     def renew(self) -> str | None:
         """Read the files again if they have changed; what came of it, or None: they have not.
 
-        Two files are not changed at one moment: they are read once they are as they were at the look before.
+        Two files are not changed at one moment: they are read once they are as they were the time before.
         """
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._stamps()
         if self._seen == self._read_at or self._seen != before:
             return None
         self._read_at = self._seen
@@ -50,5 +50,5 @@ class Certificate:
     def _read(self) -> ssl.SSLContext:
         return server_context(self._tls.certificate, self._tls.key)
 
-    def _look(self) -> _Stamp:
+    def _stamps(self) -> _Stamp:
         return tuple(file_stamp(path) for path in (self._tls.certificate, self._tls.key))

@@ -18,16 +18,16 @@ class ClientLimits:
     body_bytes: int = 65_536
     #: For what a request still sends that was answered before its end.
     linger_s: float = 1.0
-    #: For a whole answer, or one picture of a stream, to be taken.
+    #: For a whole answer, or one snapshot of a stream, to be taken.
     write_s: float = 15.0
     #: Of all kinds together. When all are taken, whoever has most loses one: the oldest that waits for nothing.
     connections: int = 500
-    #: Each is a connection and a copy of every picture. When all are taken, whoever has most loses the oldest.
+    #: Each is a connection and a copy of every snapshot. When all are taken, whoever has most loses the oldest.
     streams: int = 50
-    #: How long something that happens again and again is counted before it is told, at first and at most.
+    #: How long something that happens again and again is counted before it is reported, at first and at most.
     first_report_s: float = 10.0
     last_report_s: float = 600.0
-    #: Between two looks at the files of tokens and certificate.
+    #: Between two readings of the files of tokens and certificate.
     renewal_s: float = 2.0
 
 

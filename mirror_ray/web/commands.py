@@ -1,4 +1,4 @@
-"""Commands that clients with a token may give: those that are declared so. The audit log and the events tell them."""
+"""Commands that clients with a token may give: those that are declared so. The audit log and the events have them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,8 @@ from mirror_ray.web.tokens import TokenHolder
 
 #: What a token may set. Not code to be run (transforms, policy classes), nor clusters, credentials and the gateway.
 _SETTABLE: Final = (
-    *(
-        "topics.",
-        "groups.",
-        "limits.",
-        "heartbeats.",
-        "offset_syncs.",
-        "statistics.",
-        "trouble.",
-        "alerts.",
-        "cost.",
-        "elastic.",
-    ),
-    *("enabled", "replicators"),
+    *("topics.", "groups.", "limits.", "heartbeats.", "offset_syncs.", "statistics."),
+    *("trouble.", "alerts.", "cost.", "elastic.", "enabled", "replicators"),
 )
 _KINDS: Final = {"str": str, "int": int}
 

@@ -109,30 +109,18 @@ def _shown(cache: SnapshotCache, view: _View) -> Callable[[web.Request], Awaitab
     return handler
 
 
-def _topics(snapshot: SystemSnapshot, request: web.Request) -> object:
-    return _rows(request, _of_flow(request, snapshot.topics, lambda row: row.flow))
-
-
 def _partitions(snapshot: SystemSnapshot, request: web.Request) -> object:
     topic = request.query.get("topic")
     there = _of_flow(request, snapshot.partitions, lambda row: row.flow)
     return _rows(request, [row for row in there if topic in (None, row.topic)])
 
 
-def _events(snapshot: SystemSnapshot, request: web.Request) -> object:
-    return snapshot.events[-_number(request, "limit", _EVENTS) :]
-
-
-def _gaps(snapshot: SystemSnapshot, request: web.Request) -> object:
-    return _of_flow(request, snapshot.gaps, lambda row: row.flow)
-
-
 _VIEWS: Final[dict[str, _View]] = {
     "status": lambda snapshot, _: snapshot.system,
-    "topics": _topics,
+    "topics": lambda snapshot, request: _rows(request, _of_flow(request, snapshot.topics, lambda row: row.flow)),
     "partitions": _partitions,
-    "events": _events,
-    "gaps": _gaps,
+    "events": lambda snapshot, request: snapshot.events[-_number(request, "limit", _EVENTS) :],
+    "gaps": lambda snapshot, request: _of_flow(request, snapshot.gaps, lambda row: row.flow),
     "problems": lambda snapshot, _: snapshot.problems,
     "replicators": lambda snapshot, _: snapshot.system.replicators,
 }

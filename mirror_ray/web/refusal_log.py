@@ -1,4 +1,4 @@
-"""What strangers do again and again, told now and then."""
+"""What strangers do again and again, reported now and then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-#: Addresses that are told apart in one report; the others are counted together.
+#: Addresses that one report names; the others are counted together.
 _ADDRESSES: Final = 5
 
 
@@ -14,7 +14,7 @@ class RefusalLog:
     """Counts, and says so in one bounded line: soon at first, ever more rarely while it goes on."""
 
     def __init__(self, what: str, *, clock: Callable[[], float], first_s: float, last_s: float) -> None:
-        """``what`` is counted, for ``first_s`` to ``last_s`` before it is told. ``clock``: monotonic seconds."""
+        """``what`` is counted, for ``first_s`` to ``last_s`` before it is reported. ``clock``: monotonic seconds."""
         self._what, self._clock = what, clock
         self._first_s, self._last_s = first_s, last_s
         self._wait_s = first_s
@@ -34,12 +34,12 @@ class RefusalLog:
             self._others += 1
 
     def due(self) -> str | None:
-        """What is to be told now, if anything."""
+        """What is to be reported now, if anything."""
         if not self._counted or self._clock() - self._since_s < self._wait_s:
             return None
-        said = [f"{count} from {address}" for address, count in self._counted.most_common()]
-        said += [f"{self._others} from elsewhere"] if self._others else []
+        parts = [f"{count} from {address}" for address, count in self._counted.most_common()]
+        parts += [f"{self._others} from elsewhere"] if self._others else []
         self._counted.clear()
         self._others = 0
         self._since_s, self._wait_s = self._clock(), min(2 * self._wait_s, self._last_s)
-        return f"{self._what}: {', '.join(said)}"
+        return f"{self._what}: {', '.join(parts)}"

@@ -34,13 +34,9 @@ class GatewayService:
         on_snapshot: Callable[[SystemSnapshot], None],
         bounds: ClientLimits = BOUNDS,
     ) -> None:
-        """Serve nothing yet.
+        """Serve nothing yet. ``read_audit`` reads the audit logs of the system's flows from Kafka.
 
-        Args:
-            client: Of the system.
-            read_audit: Reads the audit logs of its flows from Kafka.
-            on_snapshot: Called with each new snapshot, every few seconds.
-            bounds: What clients may take.
+        ``on_snapshot`` is called with each new snapshot, every few seconds; ``bounds``: what clients may take.
         """
         self._client, self._read_audit, self._bounds = client, read_audit, bounds
         self._cache = SnapshotCache(client, clock=time.monotonic, on_snapshot=on_snapshot)

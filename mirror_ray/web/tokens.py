@@ -28,7 +28,7 @@ class TokenTable:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._digests: dict[TokenHolder, bytes] = {}
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     def renew(self) -> list[str]:
         """Read all tokens again; what is wrong with them, if it was not so before.
@@ -46,8 +46,8 @@ class TokenTable:
             else:
                 digests[holder] = _digest(found.encode())
         self._digests = digests
-        told, self._told = self._told, tuple(problems)
-        return [problem for problem in problems if problem not in told]
+        reported, self._reported = self._reported, tuple(problems)
+        return [problem for problem in problems if problem not in reported]
 
     def _read(self) -> Iterator[tuple[str, TokenHolder, str | LookupError]]:
         given = self._settings
