@@ -35,6 +35,12 @@ def run(directory: ReportDirectory, *days: str) -> None:
     directory.save(advanced(directory.progress, batch))
 
 
+def refused(path: Path, error: type[Exception], text: str) -> None:
+    """It can't be opened, and the text says why."""
+    with pytest.raises(error, match=text), open_directory(path, "A->B", TOPIC):
+        pytest.fail("it was opened")
+
+
 def test_a_run_that_says_so_is_kept(tmp_path: Path) -> None:
     """Its files are where the next run finds them; records without a day are not among them."""
     with open_directory(tmp_path / "new" / "report", "A->B", TOPIC) as directory:
@@ -77,17 +83,13 @@ def test_a_day_that_was_deleted_is_forgotten(tmp_path: Path) -> None:
         old, _ = map(Path, directory.files())
     other = old.with_name("other.parquet")
     old.rename(other)
-    (tmp_path / "_state.json").write_text(_with_file(tmp_path, str(other.relative_to(tmp_path))))
-    with pytest.raises(MirrorError, match=r"lacks intervals/date=2026-11-21"), open_directory(tmp_path, "A->B", TOPIC):
-        pytest.fail("it is damaged")
+    state = json.loads((tmp_path / "_state.json").read_text())
+    state["files"].append(str(other.relative_to(tmp_path)))
+    (tmp_path / "_state.json").write_text(json.dumps(state))
+    refused(tmp_path, MirrorError, r"lacks intervals/date=2026-11-21")
     other.unlink()
     with open_directory(tmp_path, "A->B", TOPIC) as directory:
         assert [Path(path).parent.name for path in directory.files()] == ["date=2026-11-22"]
-
-
-def _with_file(path: Path, name: str) -> str:
-    state = json.loads((path / "_state.json").read_text())
-    return json.dumps(state | {"files": [*state["files"], name]})
 
 
 def test_what_is_not_this_flows_report_is_refused(tmp_path: Path) -> None:
@@ -100,8 +102,7 @@ def test_what_is_not_this_flows_report_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken" / "_state.json").write_text("{")
     cases = {"full": "neither empty nor a report", "other": "holds the report of A->C", "broken": "new directory"}
     for name, text in cases.items():
-        with pytest.raises(ConfigError, match=text), open_directory(tmp_path / name, "A->B", TOPIC):
-            pytest.fail("it is none")
+        refused(tmp_path / name, ConfigError, text)
 
 
 def test_a_first_run_that_failed_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +113,7 @@ def test_a_first_run_that_failed_is_no_obstacle(tmp_path: Path, monkeypatch: pyt
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(MirrorError, match="No space left"), open_directory(tmp_path, "A->B", TOPIC):
-            pytest.fail("nothing could be written")
+        refused(tmp_path, MirrorError, "No space left")
     assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
     (tmp_path / "._state.json.tmp").write_text("{")
     with open_directory(tmp_path, "A->B", TOPIC):
@@ -125,28 +125,23 @@ def test_a_run_that_just_begins_is_another_report(tmp_path: Path) -> None:
     (tmp_path / "._state.json.tmp").touch()
     with (tmp_path / "_lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(MirrorError, match="another report"), open_directory(tmp_path, "A->B", TOPIC):
-            pytest.fail("it is taken")
+        refused(tmp_path, MirrorError, "another report")
 
 
 def test_a_place_that_can_not_be_written_to_is_named(tmp_path: Path) -> None:
     """A file stands there, or rights are missing."""
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="can't be written to"), open_directory(tmp_path / "file", "A->B", TOPIC):
-        pytest.fail("it is a file")
+    refused(tmp_path / "file", ConfigError, "can't be written to")
     if os.geteuid():
         (tmp_path / "closed").mkdir(mode=0o500)
-        closed = tmp_path / "closed" / "report"
-        with pytest.raises(ConfigError, match="can't be written to"), open_directory(closed, "A->B", TOPIC):
-            pytest.fail("it is closed")
+        refused(tmp_path / "closed" / "report", ConfigError, "can't be written to")
 
 
 @pytest.mark.parametrize("name", ["A[1]", "{A,B}", "A*", "what?", "A\\B"])
 def test_a_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
     """Before anything is made there: no run could read what the first one wrote. Also where only its parent is one."""
     for path in (tmp_path / name, tmp_path / name / "report"):
-        with pytest.raises(ConfigError, match="is a pattern to Spark"), open_directory(path, "A->B", TOPIC):
-            pytest.fail("it can't be read")
+        refused(path, ConfigError, "is a pattern to Spark")
     assert not list(tmp_path.iterdir())
 
 
@@ -154,6 +149,5 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     """A second one says so, and changes nothing."""
     with open_directory(tmp_path, "A->B", TOPIC) as directory:
         stage(directory, "2026-11-22")
-        with pytest.raises(MirrorError, match="another report"), open_directory(tmp_path, "A->B", TOPIC):
-            pytest.fail("it is taken")
+        refused(tmp_path, MirrorError, "another report")
         assert directory.staging.exists()

@@ -52,7 +52,6 @@ class Blocks:
     of: tuple[str, ...]
 
     def union(self, other: Blocks) -> Blocks:
-        """As Spark does."""
         return Blocks(self.of + other.of)
 
 
@@ -64,11 +63,9 @@ class Read:
     sparkContext = SimpleNamespace(defaultParallelism=1)  # noqa: N815 - as Spark calls it
 
     def createDataFrame(self, rows: object, schema: str) -> object:  # noqa: N802 - as Spark calls it
-        """As Spark does."""
         return rows
 
     def answer_queries(self, blocks: Blocks, asked: object) -> SimpleNamespace:
-        """In the place of the job."""
         self.topics = sorted(blocks.of)
         return SimpleNamespace(collect=list)
 

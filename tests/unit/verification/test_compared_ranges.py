@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,39 +64,40 @@ def test_ranges_of_a_shared_topic_hold_what_is_ours(runs: list[tuple[int, int, i
     assert [span.source_end for span in ranges[:-1]] == [span.source for span in ranges[1:]]
 
 
-def test_what_is_ours_in_a_shared_topic_may_not_be_known() -> None:
-    """Records were copied that no segment tells of."""
-    segments = [Segment(0, 0, 10, 0), Segment(20, 25, 5, 15)]
-    assert "between target offsets 10 and 25" in str(cut_shared(segments, PositionPair(0, 0), PositionPair(25, 30), 10))
+@pytest.mark.parametrize(
+    ("segments", "begin", "end", "ranges"),
+    [
+        # Only records of ours can lie in the hole: they are compared, from that very place.
+        ([Segment(0, 0, 10, 0), Segment(20, 20, 10, 20)], (15, 15), (30, 30), [(15, 20, 15, 20), (20, 30, 20, 30)]),
+        ([Segment(0, 0, 10, 0), Segment(20, 20, 10, 20)], (10, 10), (30, 30), [(10, 20, 10, 20), (20, 30, 20, 30)]),
+        ([Segment(0, 0, 10, 0), Segment(20, 20, 10, 20)], (25, 25), (30, 30), [(25, 30, 25, 30)]),
+        # Between the segments lie others' records alone.
+        ([Segment(0, 0, 10, 0), Segment(20, 40, 10, 10)], (10, 10), (30, 50), [(10, 30, 40, 50)]),
+    ],
+)
+def test_a_beginning_in_a_hole_of_the_map_of_a_shared_topic(
+    segments: list[Segment], begin: tuple[int, int], end: tuple[int, int], ranges: list[tuple[int, int, int, int]]
+) -> None:
+    """Whose records lie in it is known by how many of ours were copied."""
+    assert cut_shared(segments, PositionPair(*begin), PositionPair(*end), 100) == ranges
 
 
-def test_a_beginning_in_a_hole_of_the_map_of_a_shared_topic() -> None:
-    """Where only records of ours can lie there they are compared, from that very place."""
-    segments = [Segment(0, 0, 10, 0), Segment(20, 20, 10, 20)]
-    assert cut_shared(segments, PositionPair(15, 15), PositionPair(30, 30), 100) == [
-        ComparedRange(15, 20, 15, 20),
-        ComparedRange(20, 30, 20, 30),
-    ]
-    assert cut_shared(segments, PositionPair(10, 10), PositionPair(30, 30), 100) == [
-        ComparedRange(10, 20, 10, 20),
-        ComparedRange(20, 30, 20, 30),
-    ]
-    assert cut_shared(segments, PositionPair(25, 25), PositionPair(30, 30), 100) == [ComparedRange(25, 30, 25, 30)]
-
-
-def test_a_beginning_in_a_hole_without_records_of_ours() -> None:
-    """Between the segments lie others' records alone."""
-    segments = [Segment(0, 0, 10, 0), Segment(20, 40, 10, 10)]
-    assert cut_shared(segments, PositionPair(10, 10), PositionPair(30, 50), 100) == [ComparedRange(10, 30, 40, 50)]
-
-
-def test_a_beginning_in_a_hole_with_records_of_others() -> None:
-    """Which are ours is not known, behind a segment and before all of them."""
-    segments = [Segment(0, 5, 10, 0), Segment(20, 40, 10, 20)]
-    assert "between target offsets 15 and 40" in str(
-        cut_shared(segments, PositionPair(10, 15), PositionPair(30, 50), 100)
-    )
-    assert "between target offsets 3 and 5" in str(cut_shared(segments, PositionPair(0, 3), PositionPair(9, 14), 100))
+@pytest.mark.parametrize(
+    ("segments", "begin", "end", "hole"),
+    [
+        # Records were copied that no segment tells of.
+        ([Segment(0, 0, 10, 0), Segment(20, 25, 5, 15)], (0, 0), (25, 30), "10 and 25"),
+        # The beginning is in a hole with records of others, behind a segment and before all of them.
+        ([Segment(0, 5, 10, 0), Segment(20, 40, 10, 20)], (10, 15), (30, 50), "15 and 40"),
+        ([Segment(0, 5, 10, 0), Segment(20, 40, 10, 20)], (0, 3), (9, 14), "3 and 5"),
+    ],
+)
+def test_what_is_ours_in_a_shared_topic_may_not_be_known(
+    segments: list[Segment], begin: tuple[int, int], end: tuple[int, int], hole: str
+) -> None:
+    """It says where."""
+    found = cut_shared(segments, PositionPair(*begin), PositionPair(*end), 100)
+    assert f"between target offsets {hole}" in str(found)
 
 
 def test_without_a_map_there_is_one_range() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.model.fault import FaultKind, FaultPolicy
+from mirror_ray.model.fault import FaultKind
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.state.records import SkippedRange
@@ -39,6 +39,10 @@ def _until(
     return found
 
 
+def _job(begin: tuple[int, int], source: LogBounds = WHOLE, target: LogBounds = WHOLE, first: int = 0) -> CompareJob:
+    return with_bounds(JOB, RangeStart(PositionPair(*begin)), _until(REACHED, source, target), first)
+
+
 def test_it_goes_as_far_as_the_copy_has_come() -> None:
     """What both logs hold behind that does not matter, nor does what an open transaction holds back there."""
     assert _until(PositionPair(900, 800), WHOLE, LogBounds(0, 1000, 850)) == RangeEnd(
@@ -48,9 +52,8 @@ def test_it_goes_as_far_as_the_copy_has_come() -> None:
 
 def test_a_target_that_lost_everything_is_compared() -> None:
     """With an empty side, so that all is missing."""
-    until = _until(REACHED, WHOLE, LogBounds(0, 0, 0))
-    assert until.lost
-    job = with_bounds(JOB, RangeStart(PositionPair(0, 0)), until, 0)
+    assert _until(REACHED, WHOLE, LogBounds(0, 0, 0)).lost
+    job = _job((0, 0), target=LogBounds(0, 0, 0))
     assert job.reason is None
     assert "the target ends at 0" in job.notes[0]
     assert cut([], job.begin, job.end, 10_000) == [ComparedRange(0, 1000, 0, 0)]
@@ -58,20 +61,14 @@ def test_a_target_that_lost_everything_is_compared() -> None:
 
 def test_a_target_that_lost_its_end_and_its_beginning_is_compared() -> None:
     """What the source still holds is missing."""
-    job = with_bounds(
-        JOB,
-        RangeStart(PositionPair(700, 700)),
-        _until(REACHED, LogBounds(700, 1000, 1000), LogBounds(0, 500, 500)),
-        700,
-    )
+    job = _job((700, 700), LogBounds(700, 1000, 1000), LogBounds(0, 500, 500), 700)
     assert cut([], job.begin, job.end, 10_000) == [ComparedRange(700, 1000, 500, 500)]
 
 
-@pytest.mark.parametrize("begin", [PositionPair(0, 0), PositionPair(950, 950)])
-def test_a_source_that_lost_everything_is_not_checked(begin: PositionPair) -> None:
+@pytest.mark.parametrize(("begin", "end"), [(0, 0), (950, 900)])
+def test_a_source_that_lost_everything_is_not_checked(begin: int, end: int) -> None:
     """There is nothing to compare the target with."""
-    end = begin.source and 900
-    job = with_bounds(JOB, RangeStart(begin), _until(REACHED, LogBounds(0, end, end), WHOLE), 0)
+    job = _job((begin, begin), LogBounds(0, end, end))
     assert job.verdict().outcome == "not_checked"
     assert f"the source ends at {end}" in job.verdict().text
 
@@ -104,19 +101,16 @@ def test_the_last_pair_is_exact(target: int) -> None:
 
 def test_what_retention_took_of_the_target_is_noted() -> None:
     """Nothing of it is on both sides."""
-    job = with_bounds(JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, WHOLE, LogBounds(1000, 1000, 1000)), 0)
+    job = _job((9999, 9999), target=LogBounds(1000, 1000, 1000))
     assert (job.begin, job.end, job.reason) == (REACHED, REACHED, None)
     assert "source offsets 0 to 1000 were not compared: they are not on the target any more" in job.notes
-    source = with_bounds(
-        JOB, RangeStart(PositionPair(9999, 9999)), _until(REACHED, LogBounds(1000, 1000, 1000), WHOLE), 1000
-    )
+    source = _job((9999, 9999), LogBounds(1000, 1000, 1000), first=1000)
     assert (source.notes, source.verdict().outcome) == ((), "equal")
 
 
 def test_target_records_without_a_place_on_the_source_are_not_equal() -> None:
     """Pairs that contradict each other."""
-    job = with_bounds(JOB, RangeStart(PositionPair(1000, 900)), _until(REACHED, WHOLE, WHOLE), 1000)
-    assert "target offsets 900 to 1000 have no place on the source" in job.verdict().text
+    assert "target offsets 900 to 1000 have no place on the source" in _job((1000, 900), first=1000).verdict().text
 
 
 def test_where_it_begins_may_not_be_known() -> None:
@@ -130,18 +124,15 @@ def test_where_it_begins_may_not_be_known() -> None:
 def test_what_a_new_remote_topic_began_without_is_explained(kind: FaultKind) -> None:
     """By the gap of the answer that left it out; without one it was just not copied."""
     gap = SkippedRange(kind=kind, policy="skip", text="it was deleted", time_ms=5)
-    begin, until = (
-        RangeStart(PositionPair(600, 0), None, (0, 600)),
-        _until(PositionPair(1000, 400), WHOLE, LogBounds(0, 400, 400)),
-    )
+    begin = RangeStart(PositionPair(600, 0), None, (0, 600))
+    until = _until(PositionPair(1000, 400), WHOLE, LogBounds(0, 400, 400))
     verdict = with_bounds(replace(JOB, skipped_ranges=(gap,)), begin, until, 0).verdict()
     assert verdict.outcome == "explained"
     assert verdict.text == (
         f"orders-0: source offsets 0 to 600 are not on the target (known: {kind}, answered by skip: it was deleted)"
     )
     assert verdict.plain()["left_out"]
-    resync: FaultPolicy = "resync"
-    for gaps in ((), (replace(gap, policy=resync),)):
+    for gaps in ((), (SkippedRange(kind=kind, policy="resync", text="it was deleted", time_ms=5),)):
         job = with_bounds(replace(JOB, skipped_ranges=gaps), begin, until, 0)
         assert job.verdict().outcome == "equal"
         assert job.notes == ("source offsets 0 to 600 were not copied: copying began there",)
@@ -151,9 +142,8 @@ def test_a_new_remote_topic_in_which_is_nothing_yet_is_explained() -> None:
     """There is no range to compare."""
     gap = SkippedRange(kind="target_missing", policy="skip", text="it was deleted", time_ms=5)
     until = _until(PositionPair(1000, 0), WHOLE, LogBounds(0, 0, 0))
-    job = with_bounds(
-        replace(JOB, skipped_ranges=(gap,)), RangeStart(PositionPair(9999, 9999), None, (0, 1000)), until, 0
-    )
+    begin = RangeStart(PositionPair(9999, 9999), None, (0, 1000))
+    job = with_bounds(replace(JOB, skipped_ranges=(gap,)), begin, until, 0)
     assert (job.begin, job.verdict().outcome) == (job.end, "explained")
 
 

@@ -70,6 +70,13 @@ def numbered(numbers: range, subtract_spans: range = range(0)) -> list[str]:
     return [f"key {number}" for number in numbers if number not in subtract_spans]
 
 
+def both(count: int, lost: range = range(0), *, removed_before: int = 0) -> tuple[Held, Held]:
+    """A log of so many keys and its copy, which lacks some; retention comes when the source is read first."""
+    source, target = Held(log_of(numbered(range(count)))), Held(log_of(numbered(range(count), lost)))
+    source.before_read = removing(1, removed_before)
+    return source, target
+
+
 def removing(at_read: int, before: int) -> Callable[[Held, int], None]:
     """Retention comes when the log is read for that time."""
     return lambda log, read: log.remove(before) if read == at_read else None
@@ -148,8 +155,7 @@ async def test_more_known_keys_than_are_looked_at() -> None:
 async def test_retention_where_no_pair_is_known_behind_it() -> None:
     """What is still there on both sides was not compared, and nobody says that it is gone."""
     for log in range(2):
-        source = Held(log_of(numbered(range(1000))))
-        target = Held(log_of(numbered(range(1000), range(700, 701))))
+        source, target = both(1000, range(700, 701))
         (source, target)[log].before_read = removing(1, 10)
         found = await verdict(job_of(source, target), source, target)
         assert found.outcome == "not_checked"
@@ -160,8 +166,7 @@ async def test_retention_where_no_pair_is_known_behind_it() -> None:
 
 async def test_retention_and_the_next_known_pair_is_further_on() -> None:
     """Between both lies what was not compared."""
-    source, target = Held(log_of(numbered(range(1000)))), Held(log_of(numbered(range(1000), range(700, 701))))
-    source.before_read = removing(1, 10)
+    source, target = both(1000, range(700, 701), removed_before=10)
     job = job_of(source, target)
     assert (await verdict(job, source, target, pair(PositionPair(900, 899)))).outcome == "not_checked"
     # Behind all that was copied: a map may not have that yet.
@@ -170,8 +175,7 @@ async def test_retention_and_the_next_known_pair_is_further_on() -> None:
 
 async def test_retention_with_a_map() -> None:
     """The rest is compared, and what is gone is counted."""
-    source, target = Held(log_of(numbered(range(1000)))), Held(log_of(numbered(range(1000))))
-    source.before_read = removing(1, 10)
+    source, target = both(1000, removed_before=10)
     found = await verdict(job_of(source, target), source, target, same)
     assert (found.outcome, found.checked.records) == ("equal", 990)
     assert found.checked.notes == ("10 source offsets were removed from a log before they were compared",)
@@ -179,8 +183,7 @@ async def test_retention_with_a_map() -> None:
 
 async def test_retention_takes_all() -> None:
     """Nothing is left to compare, and that is known without a map."""
-    source, target = Held(log_of(numbered(range(100)))), Held(log_of(numbered(range(100))))
-    source.before_read = removing(1, 100)
+    source, target = both(100, removed_before=100)
     found = await verdict(job_of(source, target), source, target)
     assert (found.outcome, found.checked.records) == ("equal", 0)
     assert found.checked.notes == ("100 source offsets were removed from a log before they were compared",)
@@ -195,7 +198,7 @@ async def test_retention_and_the_other_side_has_lost_everything() -> None:
 
 async def test_retention_that_never_rests() -> None:
     """It is faster than the second look: that is not equal."""
-    source, target = Held(log_of(numbered(range(1000)))), Held(log_of(numbered(range(1000))))
+    source, target = both(1000)
     # The first look ends with its second reading.
     source.before_read = lambda log, read: log.remove(read) if read != 2 else None
     assert (await verdict(job_of(source, target), source, target, same)).outcome == "not_checked"
@@ -203,7 +206,7 @@ async def test_retention_that_never_rests() -> None:
 
 async def test_retention_of_a_compacted_topic_without_a_map() -> None:
     """A key that differs is not dropped without a word."""
-    source, target = Held(log_of(numbered(range(100)))), Held(log_of(numbered(range(100), range(70, 71))))
+    source, target = both(100, range(70, 71))
     source.before_read = removing(2, 1)
     found = await verdict(job_of(source, target, compacted=True), source, target)
     assert found.outcome == "not_checked"
@@ -222,9 +225,7 @@ async def test_the_last_record_of_a_key_was_lost_and_an_older_one_removed() -> N
 
 async def test_keys_that_retention_took_from_one_side_are_equal() -> None:
     """What lies before the pair counts on neither side."""
-    kept = log_of(numbered(range(100)))
-    source, target = Held(list(kept)), Held(list(kept))
-    source.before_read = removing(1, 10)
+    source, target = both(100, removed_before=10)
     found = await verdict(job_of(source, target, compacted=True), source, target, same)
     assert (found.outcome, told(found)) == ("equal", [])
 

@@ -26,27 +26,21 @@ class Copy:
         monkeypatch.setattr(environment, "time", self)
 
     def monotonic(self) -> float:
-        """The time."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
-        """It passes."""
         self.now_s += seconds
 
     def total(self) -> int:
-        """What is there now."""
         return next((records for since_s, records in reversed(self.grows.items()) if since_s <= self.now_s), -1)
 
     def check(self) -> None:
-        """Whether the contender runs."""
         if self.now_s >= self.dies_s:
             raise MirrorError("it has ended")
 
     def progress(self) -> CopyGrowth:
-        """Watched from now on."""
-        ends: Any = self
-        system: Any = self
-        return CopyGrowth(ends, system)
+        both: Any = self
+        return CopyGrowth(both, both)
 
 
 def test_the_first_and_the_last_records_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
