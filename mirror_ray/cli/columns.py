@@ -84,11 +84,6 @@ def status_lines(status: SystemStatus) -> list[str]:
     return [one_line(str(problem)) for problem in status.problems]
 
 
-def ratio(value: float | None) -> str:
-    """Format how many times smaller compression makes data; ``-`` if it is unknown."""
-    return "-" if value is None else f"{value:.1f}x"
-
-
 def price(value: float | None) -> str:
     """Format an amount of money; ``-`` if it is unknown."""
     return "-" if value is None else f"{value:,.2f}"
@@ -108,7 +103,7 @@ _WRITTEN: Final[dict[Format, Callable[[Any], str]]] = {
     "count": count,
     "bytes": size,
     "seconds": duration,
-    "ratio": ratio,
+    "ratio": lambda value: "-" if value is None else f"{value:.1f}x",
     "share": lambda value: f"{value:.0%}",
     "money": price,
 }

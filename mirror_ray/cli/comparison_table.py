@@ -102,19 +102,11 @@ def _print_other_acls(acls: Sequence[AclPair], flow: FlowSettings, *, difference
 
 
 def _print_rows(rows: Sequence[Row], flow: FlowSettings) -> None:
-    sheet = table(rows, _columns(flow))
+    sides = column(flow.name.source, "source"), column(flow.name.target, "remote")
+    sheet = table(rows, (column("", "what"), *sides, column("", "mark")))
     for row, line in zip(rows, sheet.rows, strict=True):
         line.style = _MARKED.get(row["mark"])
     out().print(sheet)
-
-
-def _columns(flow: FlowSettings) -> Columns:
-    return (
-        ("", lambda row: row["what"]),
-        (flow.name.source, lambda row: row["source"]),
-        (flow.name.target, lambda row: row["remote"]),
-        ("", lambda row: row["mark"]),
-    )
 
 
 def _partition_columns(flow: FlowSettings) -> Columns:

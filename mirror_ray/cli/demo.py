@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 
 from mirror_ray import own_ray, runtime
 from mirror_ray.cli import columns, foreground
-from mirror_ray.cli.demo_check import DemoClusters, DemoSummary, summarize, takeover_signs
+from mirror_ray.cli.demo_check import DemoSummary, SystemPositions, partition_reader, summarize, takeover_signs
 from mirror_ray.cli.live_view import LiveView
 from mirror_ray.cli.options import DEFAULT_NAME, NameOption, SecondsOption, name_option
 from mirror_ray.cli.output import count, out, say, table, text
@@ -155,12 +155,12 @@ def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffi
         producer.stop()
     until_s = time.monotonic() + _CATCH_UP_S
     with (
-        DemoClusters(settings, {producer.alias: producer.acknowledged for producer in traffic}) as clusters,
+        partition_reader(settings, {producer.alias: producer.acknowledged for producer in traffic}) as read,
         LiveView(out()) as view,
     ):
         while True:
             running, positions = _read_system(system)
-            summary = summarize(clusters.read(positions), takeover_signs(settings, running))
+            summary = summarize(read(positions), takeover_signs(settings, running))
             if summary.final or time.monotonic() > until_s:
                 break
             view.show(time.monotonic(), system.status(), system.events(5))
@@ -170,7 +170,7 @@ def _catch_up(system: Mirror, settings: MirrorSettings, traffic: Sequence[Traffi
     return summary
 
 
-def _read_system(system: Mirror) -> tuple[MirrorSettings | None, Mapping[tuple[str, TopicPartition], int]]:
+def _read_system(system: Mirror) -> tuple[MirrorSettings | None, SystemPositions]:
     """The settings by which the system runs, and its positions by flow and partition; None: it has stopped."""
     try:
         positions = {

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from mirror_ray.model.names import FlowName, TopicPartition
 
 if TYPE_CHECKING:
     # Pydantic takes half a second, and the command line imports this.
     from mirror_ray.config.settings import FlowSettings, MirrorSettings
-    from mirror_ray.kafka.admin import ClusterAdmin
+
+#: Replication positions as the system reports them, by flow and source partition.
+SystemPositions = Mapping[tuple[str, TopicPartition], int]
 
 _PARTITIONS_SHOWN = 5
 
@@ -112,49 +113,37 @@ def demo_partitions(
     ]
 
 
-class DemoClusters:
-    """The demo's clusters, read directly and not through its system. A context manager.
+@contextmanager
+def partition_reader(
+    settings: MirrorSettings, produced: Mapping[str, Mapping[TopicPartition, int]]
+) -> Iterator[Callable[[SystemPositions], list[DemoPartition]]]:
+    """Yield what reads every partition of the demo's topics, from its clusters and not through its system.
 
-    The log ends of the sources are read once, when it is entered: the traffic has stopped by then.
+    The log ends of the sources are read once, at the beginning: the traffic has stopped by then. ``produced``: what was
+    acknowledged to the traffic, by cluster and partition.
     """
+    from mirror_ray.config.flow_rules import replication_rules
+    from mirror_ray.kafka.admin import ClusterAdmin
 
-    def __init__(self, settings: MirrorSettings, produced: Mapping[str, Mapping[TopicPartition, int]]) -> None:
-        """``produced``: what was acknowledged to the traffic, by cluster and partition."""
-        self._settings = settings
-        self._produced = produced
-        self._stack = ExitStack()
-        self._admins: dict[str, ClusterAdmin] = {}
-        self._ends: dict[str, Mapping[TopicPartition, tuple[int, int]]] = {}
+    with ExitStack() as stack:
+        admins = {
+            alias: stack.enter_context(closing(ClusterAdmin(cluster, "mirror-ray-demo")))
+            for alias, cluster in settings.clusters.items()
+        }
+        ends = {alias: admins[alias].log_bounds(partitions) for alias, partitions in produced.items()}
 
-    def __enter__(self) -> Self:
-        from mirror_ray.kafka.admin import ClusterAdmin
+        def of_flow(flow: FlowSettings, positions: SystemPositions) -> list[DemoPartition]:
+            name, rules = flow.name, replication_rules(flow)
+            sources = produced.get(name.source, {})
+            remotes = {source: TopicPartition(rules.remote_topic(source.topic), source.partition) for source in sources}
+            bounds = admins[name.target].log_bounds(remotes.values())
+            return demo_partitions(
+                name,
+                sources,
+                ends.get(name.source, {}),
+                {source: bounds[remote] for source, remote in remotes.items() if remote in bounds},
+                {source: position for (of, source), position in positions.items() if of == str(name)},
+            )
 
-        for alias, cluster in self._settings.clusters.items():
-            self._admins[alias] = self._stack.enter_context(closing(ClusterAdmin(cluster, "mirror-ray-demo")))
-        self._ends = {alias: self._admins[alias].log_bounds(produced) for alias, produced in self._produced.items()}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def read(self, positions: Mapping[tuple[str, TopicPartition], int]) -> list[DemoPartition]:
-        """Read every partition of the demo's topics. ``positions`` are the system's own, by flow and partition."""
-        flows = [flow for flow in self._settings.flows if flow.enabled and flow.name.is_live]
-        return [partition for flow in flows for partition in self._of_flow(flow, positions)]
-
-    def _of_flow(self, flow: FlowSettings, positions: Mapping[tuple[str, TopicPartition], int]) -> list[DemoPartition]:
-        from mirror_ray.config.flow_rules import replication_rules
-
-        name, rules = flow.name, replication_rules(flow)
-        produced = self._produced.get(name.source, {})
-        remotes = {source: TopicPartition(rules.remote_topic(source.topic), source.partition) for source in produced}
-        bounds = self._admins[name.target].log_bounds(remotes.values())
-        return demo_partitions(
-            name,
-            produced,
-            self._ends.get(name.source, {}),
-            {source: bounds[remote] for source, remote in remotes.items() if remote in bounds},
-            {source: position for (of, source), position in positions.items() if of == str(name)},
-        )
+        flows = [flow for flow in settings.flows if flow.enabled and flow.name.is_live]
+        yield lambda positions: [partition for flow in flows for partition in of_flow(flow, positions)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mirror_ray.cli.live_view import LiveView
@@ -17,13 +17,7 @@ _POLL_INTERVAL_S = 0.5
 
 
 def follow(
-    system: Mirror,
-    view: LiveView,
-    *,
-    until_caught_up: bool = False,
-    for_s: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    system: Mirror, view: LiveView, *, until_caught_up: bool = False, for_s: float | None = None
 ) -> CatchUpVerdict | None:
     """Show progress until it ends.
 
@@ -35,11 +29,11 @@ def follow(
         KeyboardInterrupt: Ctrl-C.
     """
     catch_up = CatchUp()
-    began_s = clock()
+    began_s = time.monotonic()
     verdict = None
     with view:
         while True:
-            now_s = clock()
+            now_s = time.monotonic()
             status = system.status()
             view.show(now_s, status, system.events(5))
             if until_caught_up:
@@ -48,7 +42,7 @@ def follow(
                     return verdict
             if for_s is not None and now_s - began_s >= for_s:
                 return verdict
-            sleep(_POLL_INTERVAL_S)
+            time.sleep(_POLL_INTERVAL_S)
 
 
 def drain(system: Mirror) -> None:

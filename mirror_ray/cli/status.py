@@ -19,7 +19,7 @@ from mirror_ray.cli.options import (
 )
 from mirror_ray.cli.output import Columns, column, count, emit, or_dash, or_empty, out, render, say, table
 from mirror_ray.cli.printable import one_line
-from mirror_ray.cli.system import render_from_system, with_system
+from mirror_ray.cli.system import with_system
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.groups import GroupStatus
@@ -172,9 +172,11 @@ def events(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show what happened and why, the newest last."""
-    render_from_system(
-        name, address, lambda system: columns.rows(system.events(limit)), columns.EVENTS, output, watch=watch
-    )
+
+    def show(system: Mirror) -> None:
+        render(columns.rows(system.events(limit)), columns.EVENTS, output)
+
+    with_system(name, address, show, watch=watch)
 
 
 def gaps(
@@ -185,7 +187,11 @@ def gaps(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show skipped ranges: what partitions went on without, by which policy or resolution."""
-    render_from_system(name, address, lambda system: columns.rows(system.gaps(flow)), columns.GAPS, output, watch=watch)
+
+    def show(system: Mirror) -> None:
+        render(columns.rows(system.gaps(flow)), columns.GAPS, output)
+
+    with_system(name, address, show, watch=watch)
 
 
 def print_status(status: SystemStatus) -> None:

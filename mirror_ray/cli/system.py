@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirror_ray import runtime
-from mirror_ray.cli.options import OutputFormat, config_file
-from mirror_ray.cli.output import Columns, Row, render, say, watching
+from mirror_ray.cli.options import config_file
+from mirror_ray.cli.output import say, watching
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError, NoAnswerError, NotRunningError
 from mirror_ray.model.names import FlowName
@@ -36,19 +36,6 @@ def with_system(name: str, address: str | None, show: Callable[[Mirror], None], 
     """Call ``show`` with the running system, with ``watch`` until Ctrl-C. Raises as ``runtime.attach`` does."""
     with runtime.attach(name, address) as system:
         watching(lambda: show(system), watch=watch)
-
-
-def render_from_system(
-    name: str,
-    address: str | None,
-    read: Callable[[Mirror], Sequence[Row]],
-    columns: Columns,
-    output: OutputFormat,
-    *,
-    watch: bool = False,
-) -> None:
-    """Print rows that are read from the running system. Raises as ``runtime.attach`` does."""
-    with_system(name, address, lambda system: render(read(system), columns, output), watch=watch)
 
 
 def parse_flow(flow: str) -> FlowName:

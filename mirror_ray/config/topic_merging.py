@@ -31,11 +31,6 @@ class RemoteTopicClaim:
     #: Whether the flow declares the remote topic to be written by several.
     declared: bool
 
-    @property
-    def target(self) -> tuple[str, str]:
-        """The target's alias, and the remote topic."""
-        return self.flow.target, self.remote
-
 
 def claims_of(rules: ReplicationRules, topics: Iterable[str]) -> list[RemoteTopicClaim]:
     """The remote topics that a flow would write for source topics."""
@@ -74,5 +69,5 @@ def conflicts(claims: Iterable[RemoteTopicClaim]) -> dict[RemoteTopicClaim, str]
     """Claims on a remote topic that others claim as well although the merge is not meant, with the reason."""
     by_target: dict[tuple[str, str], list[RemoteTopicClaim]] = {}
     for claim in claims:
-        by_target.setdefault(claim.target, []).append(claim)
+        by_target.setdefault((claim.flow.target, claim.remote), []).append(claim)
     return {claim: why for several in by_target.values() if (why := conflict(several)) is not None for claim in several}

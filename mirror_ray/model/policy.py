@@ -166,6 +166,12 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         return topic.endswith(self.heartbeats_topic())
 
 
+_MM2_POLICIES: Final[Mapping[str, type[ReplicationPolicy]]] = {
+    DEFAULT_POLICY_CLASS: DefaultReplicationPolicy,
+    IDENTITY_POLICY_CLASS: IdentityReplicationPolicy,
+}
+
+
 class PolicyValues(Protocol):
     """What ``load_policy`` needs to know; ``PolicySettings`` has it."""
 
@@ -193,11 +199,12 @@ def load_policy(values: PolicyValues, source_alias: str | None) -> ReplicationPo
         ValueError: The class is a Java class other than MM2's two, can't be imported, or is no ReplicationPolicy.
     """
     internal = values.separator if values.internal_topic_separator_enabled else "."
-    if values.class_name == DEFAULT_POLICY_CLASS:
+    found = _MM2_POLICIES.get(values.class_name) or _import_policy(values.class_name)
+    # Ours take values, not the mapping.
+    if found is DefaultReplicationPolicy:
         return DefaultReplicationPolicy(values.separator, internal)
-    if values.class_name == IDENTITY_POLICY_CLASS:
+    if found is IdentityReplicationPolicy:
         return IdentityReplicationPolicy(values.separator, internal, source_alias)
-    found = _import_policy(values.class_name)
     config = {
         **values.options,
         SEPARATOR_CONFIG: values.separator,
@@ -205,11 +212,6 @@ def load_policy(values: PolicyValues, source_alias: str | None) -> ReplicationPo
         **({} if source_alias is None else {SOURCE_ALIAS_CONFIG: source_alias}),
     }
     try:
-        # The built-in classes under their Python names take values, not the mapping.
-        if found is DefaultReplicationPolicy:
-            return DefaultReplicationPolicy(values.separator, internal)
-        if found is IdentityReplicationPolicy:
-            return IdentityReplicationPolicy(values.separator, internal, source_alias)
         return found(config)
     except Exception as error:
         raise ValueError(f"{values.class_name} could not be built from its configuration: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mirror_ray.model.names import TopicPartition
@@ -46,12 +46,7 @@ class TakeoverDecision:
     doubtful: int = 0
     #: At most so many may never be copied if copying goes on behind MM2's source offset.
     lost: int = 0
-    remarks: tuple[str, ...] = field(default=())
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is doubled and nothing lost, for sure."""
-        return not self.doubtful and not self.lost
+    remarks: tuple[str, ...] = ()
 
 
 def needs_contents(findings: PartitionFindings) -> bool:

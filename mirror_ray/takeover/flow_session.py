@@ -87,21 +87,16 @@ class FlowSession:
         sides = filter(None, (self.topic_side(self.target, remote) for remote in self.selected.values()))
         return [TopicPartition(side.topic, number) for side in sides for number in range(side.partitions)]
 
-    async def read_activity(self, mm2: Mm2Topics) -> Mm2Activity:
-        """What MM2 leaves now. Raises as ``mm2_activity.read_activity``, and NotReadyError where its workers live."""
+    async def read_activity(self, mm2: Mm2Topics, before: Mm2Activity | None = None) -> Mm2Activity:
+        """What MM2 leaves now. Raises as ``mm2_activity.read_activity``, and NotReadyError where MM2 runs.
+
+        It runs where its workers live, or where what it leaves has changed since ``before``.
+        """
         activity = await read_activity(self.flow, self.target, mm2, self.remote_partitions())
-        self.check(mm2, activity, activity)
-        return activity
-
-    async def check_unchanged(self, mm2: Mm2Topics, before: Mm2Activity) -> None:
-        """Compare with what MM2 had left before. Raises as ``read_activity``, also where something has changed."""
-        self.check(mm2, before, await read_activity(self.flow, self.target, mm2, self.remote_partitions()))
-
-    def check(self, mm2: Mm2Topics, before: Mm2Activity, after: Mm2Activity) -> None:
-        """Raise NotReadyError if MM2 runs."""
-        why = why_running(self.flow.name, mm2.group, before, after)
+        why = why_running(self.flow.name, mm2.group, before or activity, activity)
         if why is not None:
             raise NotReadyError(f"{self._purpose} of {self.flow.name}: {why}")
+        return activity
 
     async def claim(self) -> None:
         """Open the state for writing; a coordinator that has it is fenced, and stops.

@@ -82,7 +82,7 @@ async def hand_back(
         _refuse_unfinished(session, records, ends)
         partitions = await _partitions(session, mm2, records, ends)
         await asyncio.sleep(max(0.0, began_s + quiet_s - time.monotonic()))
-        await session.check_unchanged(mm2, before)
+        await session.read_activity(mm2, before)
         if not dry:
             await _carry_out(session, mm2, partitions)
         return HandbackResult(flow=name, partitions=tuple(partitions), dry=dry)

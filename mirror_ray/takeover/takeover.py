@@ -85,7 +85,7 @@ async def take_over(
         job = _Takeover(session, mm2, _shared_topics(session))
         rows = job.decide(await job.gather(), force=force)
         await asyncio.sleep(max(0.0, began_s + quiet_s - time.monotonic()))
-        await session.check_unchanged(mm2, before)
+        await session.read_activity(mm2, before)
         others = sorted({partition.topic for partition in job.source_offsets} - session.selected.keys())
         if not dry:
             await job.carry_out(rows)

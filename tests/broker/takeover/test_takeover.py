@@ -204,13 +204,14 @@ async def test_it_goes_on_meanwhile(scene: Scene, monkeypatch: pytest.MonkeyPatc
     topic = scene.topic("t")
     scene.mm2.copy(topic, {0: 50})
     scene.mm2.note(topic, {0: 49})
-    check_unchanged = FlowSession.check_unchanged
+    read_activity = FlowSession.read_activity
 
-    async def written_before(session: FlowSession, mm2: Mm2Topics, before: Mm2Activity) -> None:
-        await asyncio.to_thread(scene.mm2.copy, topic, {0: 60}, first=50)
-        await check_unchanged(session, mm2, before)
+    async def written_before(session: FlowSession, mm2: Mm2Topics, before: Mm2Activity | None = None) -> Mm2Activity:
+        if before is not None:
+            await asyncio.to_thread(scene.mm2.copy, topic, {0: 60}, first=50)
+        return await read_activity(session, mm2, before)
 
-    monkeypatch.setattr(FlowSession, "check_unchanged", written_before)
+    monkeypatch.setattr(FlowSession, "read_activity", written_before)
     with pytest.raises(NotReadyError, match=f"remote topic {scene.mm2.remote(topic)}-0 went from 50 to 60"):
         await scene.take_over()
     monkeypatch.undo()

@@ -16,15 +16,15 @@ EXACT = ProgressMatch(copied=30, doubtful=0, next_offset=130)
 def test_behind_what_is_there() -> None:
     """It begins behind the last record found on the target, not behind MM2's note."""
     row = decide(replace(FACTS, match=EXACT), "A.t")
-    assert (row.outcome, row.begin, row.found, row.target_end, row.exact) == ("taken", 130, 30, 130, True)
-    assert row.remarks == ()
+    assert (row.outcome, row.begin, row.found, row.target_end) == ("taken", 130, 30, 130)
+    assert (row.doubtful, row.lost, row.remarks) == (0, 0, ())
 
 
 def test_behind_the_note() -> None:
     """Where nothing was copied since, or that can't be told: then it says how many may be doubled."""
     assert decide(replace(FACTS, match=ProgressMatch(copied=0, doubtful=0)), "A.t").begin == 100
     row = decide(replace(FACTS, match=ProgressMatch(copied=0, doubtful=500, reason=NOT_ALL_ALIKE)), "A.t")
-    assert (row.begin, row.doubtful, row.exact) == (100, 100, False)
+    assert (row.begin, row.doubtful) == (100, 100)
     assert row.remarks == (f"{NOT_ALL_ALIKE}; up to 100 records may be doubled",)
 
 
@@ -33,7 +33,8 @@ def test_nothing_to_compare_with() -> None:
     emptied = replace(FACTS, target=(130, 130), source_start=100)
     assert not needs_contents(emptied)
     assert (decide(emptied, "A.t").begin, decide(emptied, "A.t").doubtful) == (100, 100)
-    assert decide(replace(emptied, source_end=100), "A.t").exact
+    row = decide(replace(emptied, source_end=100), "A.t")
+    assert (row.doubtful, row.lost) == (0, 0)
     assert decide(replace(emptied, source_start=0), "A.t").outcome == "refused"
 
 
@@ -55,7 +56,7 @@ def test_a_topic_created_anew_that_outgrew_the_note() -> None:
 def test_forced_to_go_on_behind_the_note() -> None:
     """The operator knows that it is the same topic; what that may cost is said."""
     row = decide(STRANGE, "A.t", force=True)
-    assert (row.outcome, row.begin, row.lost, row.doubtful, row.exact) == ("taken", 100, 100, 100, False)
+    assert (row.outcome, row.begin, row.lost, row.doubtful) == ("taken", 100, 100, 100)
     assert any("up to 100 records may be lost" in remark for remark in row.remarks)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.settings import FlowSettings, TransformStep
 from mirror_ray.config.transforms import flow_chains
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import FlowName, TopicPartition
@@ -27,18 +26,9 @@ from tests.unit.records.strategies import Plain, plain_records
 SOURCE = TopicPartition("orders", 3)
 
 
-@dataclass(frozen=True)
-class Values:
+def values(name: str, options: Mapping[str, Any] | None = None, topics: tuple[str, ...] = (".*",)) -> TransformStep:
     """A step of the configuration."""
-
-    type: str
-    options: dict[str, Any] = field(default_factory=dict)
-    topics: Sequence[str] = (".*",)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """As they are."""
-        return self.options
+    return TransformStep(type=name, options=dict(options or {}), topics=topics)
 
 
 class Each(Transform):
@@ -210,8 +200,8 @@ def test_topics_get_the_steps_whose_patterns_they_match() -> None:
     """In order; a topic that none is for has no chain at all."""
     chains = TransformChains(
         [
-            Values("mirror_ray.transforms:FilterByKey", {"pattern": "a"}, ["orders", "users"]),
-            Values("mirror_ray.transforms:InsertHeader", {"name": "n", "value": "v"}, ["users"]),
+            values("mirror_ray.transforms:FilterByKey", {"pattern": "a"}, ("orders", "users")),
+            values("mirror_ray.transforms:InsertHeader", {"name": "n", "value": "v"}, ("users",)),
         ]
     )
     assert chains.chain("other") is None
@@ -240,13 +230,13 @@ def test_an_identity_tells_options_and_purity_apart() -> None:
     """And is the same in every process."""
     name = "mirror_ray.transforms:InsertHeader"
     one, same, other = (
-        TransformChains([Values(name, options)]).identity("t")
+        TransformChains([values(name, options)]).identity("t")
         for options in ({"name": "a", "value": "b"}, {"value": "b", "name": "a"}, {"name": "a", "value": "c"})
     )
     assert one == same
     assert one.startswith("mirror_ray.transforms:InsertHeader 1 (")
     assert one != other
-    impure = TransformChains([Values(f"{__name__}:Short")])
+    impure = TransformChains([values(f"{__name__}:Short")])
     assert impure.identity("t").endswith(", not pure)")
 
 
@@ -266,4 +256,4 @@ def test_an_identity_tells_options_and_purity_apart() -> None:
 def test_what_cannot_be_loaded_says_why(name: str, options: dict[str, Any], text: str) -> None:
     """Each mistake in the configuration names what is wrong."""
     with pytest.raises(ValueError, match=text):
-        load_step(Values(name, options))
+        load_step(values(name, options))

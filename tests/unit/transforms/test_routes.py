@@ -17,7 +17,7 @@ from mirror_ray.transforms.chain import ChainResult, NamedTransform, TransformCh
 from mirror_ray.transforms.loading import load_step
 from mirror_ray.transforms.ready import InsertHeader
 from tests.support.transforms import ByFirst
-from tests.unit.transforms.test_chain import Each, Values
+from tests.unit.transforms.test_chain import Each, values
 
 SOURCE = TopicPartition("orders", 3)
 VALUES = st.sampled_from([b"eu", b"us", b"bad", b"other", b"gone", b"lost", None])
@@ -117,4 +117,4 @@ def test_route_by_key_header_and_field() -> None:
 def test_options_of_route_that_can_not_be(options: dict[str, Any], said: str) -> None:
     """They are told when the configuration is loaded."""
     with pytest.raises(ValueError, match=said):
-        load_step(Values("mirror_ray.transforms:Route", options))
+        load_step(values("mirror_ray.transforms:Route", options))
