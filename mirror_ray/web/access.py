@@ -31,7 +31,7 @@ class GatewayAccess:
             ConfigError: The certificate can't be used.
         """
         self.bounds = bounds
-        self.keyring = TokenTable(settings)
+        self.tokens = TokenTable(settings)
         self.needs_token_to_read = settings.reading == "token"
         times = {"first_s": bounds.first_report_s, "last_s": bounds.last_report_s}
         #: Requests refused for want of the right token, and what was no HTTP at all.
@@ -48,7 +48,7 @@ class GatewayAccess:
 
     def renew(self) -> None:
         """Read the tokens' and the certificate's files again. Blocks for as long as that takes."""
-        self._notices += [Notice("warning", problem) for problem in self.keyring.renew()]
+        self._notices += [Notice("warning", problem) for problem in self.tokens.renew()]
         if self._certificate is not None and (change := self._certificate.renew()) is not None:
             self._notices.append(Notice("warning" if self._certificate.wrong else "info", change))
 

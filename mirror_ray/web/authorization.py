@@ -113,7 +113,7 @@ def _is_local(host: str) -> bool:
 
 def holder_of(request: web.Request, access: GatewayAccess) -> TokenHolder | None:
     """Whose token the request carries; None: nobody's."""
-    return access.keyring.holder(request.headers.getall("Authorization", ()))
+    return access.tokens.holder(request.headers.getall("Authorization", ()))
 
 
 def unknown(request: web.Request, access: GatewayAccess) -> web.Response:
@@ -125,7 +125,7 @@ def unknown(request: web.Request, access: GatewayAccess) -> web.Response:
 
 def may_act(request: web.Request, access: GatewayAccess) -> TokenHolder | web.Response:
     """Who asks for an act, or why it is refused: it needs a token, and JSON, which no foreign form can send."""
-    if not access.keyring.lets_act:
+    if not access.tokens.lets_act:
         return refuse(403, "acts are off: set gateway.token in the configuration and run mirror-ray up")
     holder = holder_of(request, access)
     if holder is None:

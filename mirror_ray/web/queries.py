@@ -71,7 +71,7 @@ def routes(
             wanted = _wanted(request)
             holder = holder_of(request, access)
             # It is read from Kafka: nobody who has no token may cause that, unless there are none at all.
-            if holder is None and access.keyring.has_holders:
+            if holder is None and access.tokens.has_holders:
                 return unknown(request, access)
             return _json(await (cached_audit.read if holder is None else read_audit)(wanted))
         except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.audit_logs import AuditLogs
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.assignment import Assignment, ReplicatorReport
 from mirror_ray.model.audit import AuditPrincipal
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
@@ -70,6 +70,19 @@ def assignment(topic: str = "t", partition: int = 0, **changes: Any) -> Assignme
         "max_message_bytes": 1 << 20,
     }
     return Assignment(**(fields | changes))
+
+
+def replicator_report(**changes: Any) -> ReplicatorReport:
+    """Of a process that has copied nothing; ``changes`` are fields."""
+    fields: dict[str, Any] = {
+        "replicator": "mirror:replicator:1",
+        "node": "n",
+        "pid": 1,
+        "partitions": (),
+        "assigned": 0,
+    }
+    fields |= {"cpu_seconds": 0.0, "memory_bytes": 1, "buffered_bytes": 0, "records": 0, "bytes": 0}
+    return ReplicatorReport(**(fields | changes))
 
 
 def replication(assigned: Assignment | None = None, **fields: Any) -> PartitionReplication:

@@ -149,20 +149,20 @@ def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
     one, other, file = "the-first-token-0123456789", "the-second-token-0123456789", tmp_path / "token"
     file.write_text(f"{one}\n")
     secret = Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS)
-    door = GatewayAccess(GatewaySettings(token=secret), clock=Clock())
-    assert _lets_in(door, one)
+    access = GatewayAccess(GatewaySettings(token=secret), clock=Clock())
+    assert _lets_in(access, one)
     file.write_text(f"{other}\r\n")
-    door.renew()
-    assert (_lets_in(door, one), _lets_in(door, other)) == (False, True)
+    access.renew()
+    assert (_lets_in(access, one), _lets_in(access, other)) == (False, True)
     for spoil in (partial(file.write_text, ""), file.unlink):
         spoil()
-        door.renew()
-        door.renew()
-        assert _lets_in(door, other)
-    empty, gone = door.notices()
+        access.renew()
+        access.renew()
+        assert _lets_in(access, other)
+    empty, gone = access.notices()
     assert empty.text.startswith("gateway.token: empty")
     assert f"{file} can't be read" in gone.text
 
 
-def _lets_in(door: GatewayAccess, token: str) -> bool:
-    return door.keyring.holder([f"Bearer {token}"]) is not None
+def _lets_in(access: GatewayAccess, token: str) -> bool:
+    return access.tokens.holder([f"Bearer {token}"]) is not None

@@ -20,6 +20,7 @@ from mirror_ray.observe.groups import CheckpointReport, GroupStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.unreported_events import UnreportedEvents
 from mirror_ray.state.actor_names import replicator_name
+from tests.support.factories import replicator_report
 from tests.unit.coordinator.virtual_clock import now_s
 
 
@@ -86,15 +87,9 @@ class FakeReplicator:
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
         events, self.events = tuple(self.events), []
-        report = ReplicatorReport(
+        report = replicator_report(
             replicator=self.id,
-            node="here",
-            pid=1,
             cpu_seconds=self.cpu * now_s(),
-            memory_bytes=1,
-            buffered_bytes=0,
-            records=0,
-            bytes=0,
             partitions=tuple(self.held[partition] for partition in told),
             assigned=len(self.held),
             given_up=given_up,
@@ -210,42 +205,23 @@ class FakeNodes:
         self.asked.append(replicators)
 
 
-class FakeHeartbeat:
-    """Always one second old."""
+@dataclass
+class FakeHelpers:
+    """The heartbeat, the gateway and the checkpoint actor in one: they do nothing, and are up."""
 
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
+    log: list[str]
+    notes: list[Notice]
 
     async def ages_s(self) -> Mapping[str, float | None]:
         return {"A->B": 1.0}
-
-    async def stop(self) -> None:
-        self.log.append("stop heartbeat")
-
-
-class FakeGateway:
-    """Serves nothing, at an address."""
-
-    def __init__(self, log: list[str], told: list[Notice]) -> None:
-        self.log, self.told = log, told
 
     async def address(self) -> str:
         return "http://127.0.0.1:8484"
 
     def notices(self) -> Sequence[Notice]:
-        told = list(self.told)
-        self.told.clear()
+        told = list(self.notes)
+        self.notes.clear()
         return told
-
-    async def stop(self) -> None:
-        self.log.append("stop gateway")
-
-
-class FakeCheckpoint:
-    """Carries nothing."""
-
-    def __init__(self, log: list[str]) -> None:
-        self.log = log
 
     async def report(self) -> CheckpointReport:
         return CheckpointReport(events=(), flows={})
@@ -260,7 +236,7 @@ class FakeCheckpoint:
         return Translation(offset=None, reason="nothing")
 
     async def stop(self) -> None:
-        self.log.append("stop checkpoint")
+        self.log.append("stop helper")
 
 
 @dataclass

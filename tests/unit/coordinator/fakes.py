@@ -20,15 +20,7 @@ from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.notice import Notice
 from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
-from tests.unit.coordinator.fake_ray import (
-    FakeCheckpoint,
-    FakeGateway,
-    FakeHeartbeat,
-    FakeMemory,
-    FakeNodes,
-    FakeRay,
-    FakeReplicator,
-)
+from tests.unit.coordinator.fake_ray import FakeHelpers, FakeMemory, FakeNodes, FakeRay, FakeReplicator
 from tests.unit.coordinator.virtual_clock import now_s
 
 _T = TypeVar("_T")
@@ -113,9 +105,9 @@ class World:
                 ),
                 cluster_id=self.kafka.cluster_id,
                 topic_port=lambda settings, flow: self.topics,
-                heartbeat=lambda settings: FakeHeartbeat(self.kafka.log),
-                checkpoint=lambda settings: FakeCheckpoint(self.kafka.log),
-                gateway=lambda settings: FakeGateway(self.kafka.log, self.notices),
+                heartbeat=lambda settings: FakeHelpers(self.kafka.log, []),
+                checkpoint=lambda settings: FakeHelpers(self.kafka.log, []),
+                gateway=lambda settings: FakeHelpers(self.kafka.log, self.notices),
                 settings_store=self.memory,
                 node="here",
                 nodes=self.nodes,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirror_ray.cli.backfill import read_request
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
@@ -21,18 +23,15 @@ def held(world: World, name: str, number: int) -> Assignment | None:
     return replicator.assigned.get(key) if replicator is not None and key in replicator.held else None
 
 
-def fill(world: World) -> None:
-    """A topic of three partitions with twenty records each."""
-    world.kafka.add_topic("A", "orders", 3)
-    for number in range(3):
-        world.kafka.source_ends[TopicPartition("orders", number)] = 20
+async def filled(world: World, wanted: MirrorSettings | None = None) -> CoordinatorService:
+    """A system that copies a topic of three partitions with twenty records each."""
+    world.kafka.source_ends |= {TopicPartition("orders", number): 20 for number in range(3)}
+    return await world.copying("orders", partitions=3, wanted=wanted)
 
 
 async def test_a_backfill_ends_by_itself(world: World) -> None:
     """It is given out with its bounds, beside the live copy; at its end it is taken back, and its state goes."""
-    fill(world)
-    coordinator = await world.running()
-    await world.until_held(partition("orders"))
+    coordinator = await filled(world)
     planned = await coordinator.backfill("A->B", INTO_AGAIN, dry_run=True)
     assert (planned.state, planned.offsets) == ("planned", 25)
     assert not await coordinator.backfills()
@@ -62,9 +61,7 @@ async def test_a_backfill_ends_by_itself(world: World) -> None:
 
 async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
     """From where it is, with the bounds of before, though the source has grown."""
-    fill(world)
-    coordinator = await world.running()
-    await world.until_held(partition("orders"))
+    coordinator = await filled(world)
     request = read_request("orders", "earliest", None, into="again", partitions="0")
     name = (await coordinator.backfill("A->B", request)).name
     await eventually(lambda: held(world, name, 0))
@@ -90,9 +87,7 @@ async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
 
 async def test_cancelled_and_gone_on_with(world: World) -> None:
     """What is cancelled is taken back and stays known; the same words go on where it was; a new topic begins anew."""
-    fill(world)
-    coordinator = await world.running()
-    await world.until_held(partition("orders"))
+    coordinator = await filled(world)
     name = (await coordinator.backfill("A->B", INTO_AGAIN)).name
     await eventually(lambda: held(world, name, 0))
     world.first.copy(FlowPartition(FlowName.parse(name), "orders", 0), 4)
@@ -112,9 +107,7 @@ async def test_cancelled_and_gone_on_with(world: World) -> None:
 
 async def test_behind_the_live_copy(world: World) -> None:
     """The live copy learns first that others write its topic, and both have producers of their own."""
-    fill(world)
-    coordinator = await world.running(settings(flow(topics={"refresh_interval_s": 0.005, "start": "latest"})))
-    await eventually(lambda: len(world.first.held) == 3)
+    coordinator = await filled(world, settings(flow(topics={"refresh_interval_s": 0.005, "start": "latest"})))
     with pytest.raises(ConfigError, match="--behind"):
         await coordinator.backfill("A->B", read_request("orders", "earliest", None))
     request = read_request("orders", "earliest", None, behind=True)
@@ -133,9 +126,7 @@ async def test_behind_the_live_copy(world: World) -> None:
 
 async def test_it_ends_and_begins_with_its_flow(world: World) -> None:
     """Other settings of the flow: both begin anew, and nothing of it is left behind when the flow goes."""
-    fill(world)
-    coordinator = await world.running()
-    await world.until_held(partition("orders"))
+    coordinator = await filled(world)
     name = (await coordinator.backfill("A->B", INTO_AGAIN)).name
     await eventually(lambda: held(world, name, 0))
     await coordinator.apply(settings(flow(fetch={"max_wait_ms": 100})))

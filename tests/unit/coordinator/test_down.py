@@ -26,7 +26,8 @@ async def test_down_drains_persists_and_stops_everything(world: World) -> None:
     log = world.kafka.log
     state = world.kafka.states[FLOW]
     assert [state[f"partition/orders/{number}"]["source_offset"] for number in (0, 1)] == [11, 11]
-    assert {f"kill {pool[1].id}", f"kill {pool[2].id}", "stop heartbeat", f"close {FLOW}"} <= set(log)
+    assert {f"kill {pool[1].id}", f"kill {pool[2].id}", f"close {FLOW}"} <= set(log)
+    assert log.count("stop helper") == 3
     assert world.memory.blob is None
 
 

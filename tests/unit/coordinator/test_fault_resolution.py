@@ -178,10 +178,12 @@ async def test_deleted_remote_topic_is_created_again_by_policy(world: World) -> 
 
 
 async def test_deleted_remote_topic_is_resolved_as_a_whole(world: World) -> None:
-    """The refused topic names the commands; one partition alone can't be answered for."""
+    """It is not created again; the refused topic names the commands; one partition alone can't be answered for."""
     coordinator = await begun(world)
     del world.kafka.sources["B"]["A.orders"]
     (row,) = await shown(coordinator.topics, lambda rows: rows[0].state == "refused")
+    await eventually(lambda: ORDERS not in world.first.held)
+    assert "A.orders" not in world.kafka.sources["B"]
     assert "resolve 'A->B' orders --by resync" in (row.reason or "")
     assert (await coordinator.partitions())[0].trouble == "target_missing"
     with pytest.raises(ConfigError, match="whole topic"):

@@ -72,15 +72,6 @@ async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> 
     assert new in topic.reason
 
 
-async def test_remote_topic_deleted_under_us_is_not_created_again(world: World) -> None:
-    """A remote topic that vanishes is refused, not silently begun anew."""
-    coordinator = await world.copying("orders")
-    del world.kafka.sources["B"]["A.orders"]
-    await eventually(lambda: partition("orders") not in world.first.held)
-    assert "A.orders" not in world.kafka.sources["B"]
-    assert (await coordinator.topics())[0].state == "refused"
-
-
 async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None:
     """The first writer is taken back and told to count before the second one is anchored, by a producer of its own."""
     world.naming = lambda _flow, topic: topic + ".copy"

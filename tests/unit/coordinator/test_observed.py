@@ -6,13 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirror_ray.coordinator import snapshot
-from mirror_ray.coordinator.observed import ObservedState, RateMeter
-from mirror_ray.model.assignment import PartitionReport, PartitionState
+from mirror_ray.coordinator.observed import FlowTotals, LagTrend, ObservedState, RateMeter, ThrottleShare
+from mirror_ray.model.assignment import PartitionReport, PartitionState, ReplicatorReport
+from mirror_ray.model.latency import LatencyCounter, LatencyHistogram
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.quota import ThrottledTime
 from mirror_ray.observe.status import PartitionStatus
+from tests.support.factories import replicator_report
 
 FLOW = FlowName("A", "B")
 PARTITION = FlowPartition(FLOW, "t", 0)
@@ -157,3 +162,82 @@ def test_a_flow_starts_until_all_of_it_has_copied(differs: dict[str, Any], state
     """Later a partition that moves does not make it start again; what is stopped or refused degrades it at any time."""
     usual = {"enabled": True, "discovered": True, "reachable": True, "paused": False, "troubled": False}
     assert snapshot.flow_state(**{**usual, "settled": True, "copying": 4, "expected": 4, **differs}) == state
+
+
+# ---- counters of processes that come and go
+
+
+def _counted(records: int) -> LatencyHistogram:
+    counter = LatencyCounter(lambda: 100)
+    counter.acknowledged(90, records)
+    return counter.so_far()
+
+
+def _report(pid: int, records: int) -> ReplicatorReport:
+    return replicator_report(pid=pid, latencies=((FLOW, _counted(records)),))
+
+
+def test_a_process_that_ends_takes_nothing_with_it() -> None:
+    """Its replacement begins at zero; the sums go on."""
+    totals = FlowTotals(lambda report: report.latencies, LatencyHistogram())
+    totals.take(None, _report(1, 10), adopted=False)
+    totals.take(_report(1, 10), _report(1, 25), adopted=False)
+    totals.take(_report(1, 25), _report(2, 5), adopted=False)
+    assert totals.by_flow() == {FLOW: _counted(30)}
+
+
+def test_what_was_counted_before_us_is_not_ours() -> None:
+    """Of a replicator that an earlier coordinator left, only growth counts."""
+    totals = FlowTotals(lambda report: report.latencies, LatencyHistogram())
+    totals.take(None, _report(1, 1000), adopted=True)
+    assert totals.by_flow() == {FLOW: LatencyHistogram()}
+    totals.take(_report(1, 1000), _report(1, 1007), adopted=False)
+    assert totals.by_flow() == {FLOW: _counted(7)}
+
+
+def test_what_was_long_ago_is_not_lately() -> None:
+    """Seconds of each second, of the last ten; nothing before there are two looks."""
+    lately = ThrottleShare()
+    lately.sample(0.0, {FLOW: ThrottledTime(0.0)})
+    assert lately.of(FLOW) == ThrottledTime()
+    lately.sample(5.0, {FLOW: ThrottledTime(5.0, 0.0, 2.5)})
+    assert lately.of(FLOW) == ThrottledTime(1.0, 0.0, 0.5)
+    for now_s in (10.0, 15.0, 20.0):
+        lately.sample(now_s, {FLOW: ThrottledTime(5.0, 0.0, 2.5)})
+    assert lately.of(FLOW) == ThrottledTime()
+
+
+# ---- whether a lag grows
+
+
+def _seen(lags: list[int], window_s: float = 60.0) -> LagTrend:
+    trend = LagTrend(window_s)
+    for second, lag in enumerate(lags):
+        trend.sample(float(second), lag)
+    return trend
+
+
+def test_a_lag_that_grows_all_the_time_is_seen_after_the_window() -> None:
+    """And not before."""
+    assert not _seen(list(range(1000, 1060))).growing
+    assert _seen(list(range(1000, 1062))).growing
+
+
+@given(st.lists(st.integers(0, 1_000_000), min_size=1, max_size=300))
+def test_a_lag_that_comes_to_nothing_now_and_then_does_not_grow(lags: list[int]) -> None:
+    """Bursts that are caught up with, however large: at most ten seconds lie between two ends of them."""
+    bursts = [0 if second % 10 == 0 else lag for second, lag in enumerate(lags)]
+    assert not _seen(bursts).growing
+
+
+@given(st.integers(0, 10**9))
+def test_a_lag_that_stays_does_not_grow(lag: int) -> None:
+    """A steady load has a steady lag."""
+    assert not _seen([lag] * 200).growing
+
+
+def test_a_pause_in_the_looks_begins_anew() -> None:
+    """What was before says nothing of now."""
+    trend = _seen(list(range(1000, 1062)))
+    trend.sample(200.0, 5000)
+    assert not trend.growing

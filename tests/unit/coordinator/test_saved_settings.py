@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.coordinator.saved_settings import SavedSettings, read_kept
+from mirror_ray.config.settings import ClusterSettings, MirrorSettings
+from mirror_ray.coordinator.saved_settings import SavedSettings, fingerprint, read_kept
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.starter import Starter
 from tests.unit.coordinator.fakes import World, eventually, flow, settings
@@ -33,7 +33,7 @@ class _Harmful:
     ran = False
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return exec, ("from tests.unit.coordinator import test_kept; test_kept._Harmful.ran = True",)
+        return exec, ("from tests.unit.coordinator import test_saved_settings; test_saved_settings._Harmful.ran = True",)
 
 
 def _loaded(directory: Path, password: str) -> MirrorSettings:
@@ -108,3 +108,17 @@ async def test_nothing_is_started_where_a_secret_leads_to_nothing(
     await coordinator.apply(settings(flow()))
     with pytest.raises(ConfigError, match="nothing has been changed"):
         await coordinator.apply(configured)
+
+
+def test_fingerprint_tells_settings_apart_and_nothing_else() -> None:
+    """It is the same behind a process boundary, and another one for another password."""
+    security = {"sasl": {"mechanism": "PLAIN", "username": "alice"}}
+    cluster = {"alias": "A", "bootstrap_servers": ("a:9092",)}
+    alice, other = (
+        settings().model_copy(
+            update={"clusters": {"A": ClusterSettings.model_validate({**cluster, "security": given})}}
+        )
+        for given in ({"sasl": {**security["sasl"], "password": password}} for password in ("one", "two"))
+    )
+    assert fingerprint(pickle.loads(pickle.dumps(alice))) == fingerprint(alice)  # noqa: S301 - pickled by the test itself
+    assert fingerprint(other) != fingerprint(alice)

@@ -114,16 +114,6 @@ async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:
     assert "cluster-B" in status.problems[0]
 
 
-async def test_stopped_partition_shows_its_reason(world: World) -> None:
-    """A partition that stopped itself degrades the flow, is shown with its reason, and is written as an event."""
-    coordinator = await world.copying("orders", partitions=2)
-    world.first.stop_partition(partition("orders", 1), "corrupt batch at 17")
-    status = await shown(coordinator.status, lambda status: status.flows[0].state == "degraded")
-    assert "corrupt batch at 17" in status.flows[0].problems[0]
-    (told,) = [event for event in await coordinator.events() if "corrupt batch at 17" in event.text]
-    assert told.level == "error"
-
-
 async def test_a_flow_starts_until_all_of_it_has_copied_and_never_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mirror_ray.model.assignment import ReplicatorReport
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.replication.unreported_events import UnreportedEvents
+from tests.support.factories import replicator_report
 from tests.unit.coordinator import fake_ray
 from tests.unit.coordinator.fakes import World, eventually, settings, shown, texts
 
@@ -19,10 +20,7 @@ _TOLD = (1, "warning", "A->B/orders-0 given up")
 
 def report(*events: str) -> ReplicatorReport:
     """A report of these events."""
-    return ReplicatorReport(
-        replicator="r", node="n", pid=1, cpu_seconds=0.0, memory_bytes=1, buffered_bytes=0, records=0, bytes=0,
-        partitions=(), assigned=0, events=tuple((1, "info", text) for text in events),
-    )  # fmt: skip
+    return replicator_report(events=tuple((1, "info", text) for text in events))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30))
