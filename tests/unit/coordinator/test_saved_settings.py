@@ -33,7 +33,7 @@ class _Harmful:
     ran = False
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return exec, ("from tests.unit.coordinator import test_saved_settings; test_saved_settings._Harmful.ran = True",)
+        return exec, (f"import sys; sys.modules[{__name__!r}]._Harmful.ran = True",)
 
 
 def _loaded(directory: Path, password: str) -> MirrorSettings:
