@@ -76,9 +76,9 @@ def over_time(steps: Sequence[Mapping[str, Any]], step_ms: int) -> str:
 
 def top_talkers(topics: Sequence[Mapping[str, Any]]) -> str:
     """The topics with most bytes and with most records. ``topics``: of a document, those with most bytes first."""
-    whole = sum(row["wire_bytes"] for row in topics) or 1
+    total = sum(row["wire_bytes"] for row in topics) or 1
     by_bytes = [
-        Bar(label=row["topic"], value=(wire := row["wire_bytes"]), text=f"{size(wire)} ({share(wire / whole)})")
+        Bar(label=row["topic"], value=(wire := row["wire_bytes"]), text=f"{size(wire)} ({share(wire / total)})")
         for row in topics[:_TALKERS]
     ]
     by_records = [

@@ -146,13 +146,13 @@ def percentile(histogram: Histogram, percent: int) -> int | None:
     raise AssertionError("the ranks end with the last bucket")
 
 
-def step_of(length_ms: int, whole_ms: int) -> int:
+def step_of(length_ms: int, interval_step_ms: int) -> int:
     """The length of a chart's steps: the shortest of ``STEPS_MS`` that needs no more than ``_MOST_STEPS`` points.
 
-    ``whole_ms`` is the shortest that contains every interval. An interval counts where it begins: some shorter steps
-    would have the figures of several, and others none.
+    ``interval_step_ms`` is the shortest that contains every interval. An interval counts where it begins: some shorter
+    steps would have the figures of several, and others none.
     """
-    fitting = (step_ms for step_ms in STEPS_MS if step_ms >= whole_ms and length_ms <= step_ms * _MOST_STEPS)
+    fitting = (step_ms for step_ms in STEPS_MS if step_ms >= interval_step_ms and length_ms <= step_ms * _MOST_STEPS)
     return next(fitting, STEPS_MS[-1])
 
 

@@ -45,8 +45,8 @@ class ReportResult:
 def make_document(asked: ReportRequest, found: ReportResult) -> dict[str, Any]:
     """The report as JSON."""
     partitions = [(row, figures_of(row)) for row in found.partitions]
-    whole = total(figures for _, figures in partitions)
-    begin_ms, end_ms = _shown_time(asked, whole)
+    sums = total(figures for _, figures in partitions)
+    begin_ms, end_ms = _shown_time(asked, sums)
     length_s = (end_ms - begin_ms) / 1000
     steps = [_step(row, found.step_ms, begin_ms, end_ms) for row in found.steps]
     all_shown = asked.since_ms is None and asked.until_ms is None
@@ -58,8 +58,8 @@ def make_document(asked: ReportRequest, found: ReportResult) -> dict[str, Any]:
         "asked": {"since_ms": asked.since_ms, "until_ms": asked.until_ms},
         "from_ms": begin_ms,
         "to_ms": end_ms,
-        "total": _rated(whole, length_s),
-        "cost": _cost(whole, length_s, asked),
+        "total": _rated(sums, length_s),
+        "cost": _cost(sums, length_s, asked),
         "peak": max(steps, key=lambda step: step["records_per_s"], default=None),
         "worst_lag": _worst_lag(rows),
         "topics": _topics(partitions, length_s),
@@ -79,9 +79,9 @@ def make_document(asked: ReportRequest, found: ReportResult) -> dict[str, Any]:
     }
 
 
-def _shown_time(asked: ReportRequest, whole: ThroughputFigures) -> tuple[int, int]:
+def _shown_time(asked: ReportRequest, sums: ThroughputFigures) -> tuple[int, int]:
     """The time that is shown: the requested one, as far as there are statistics."""
-    begin_ms, end_ms = whole.from_ms or 0, whole.to_ms or 0
+    begin_ms, end_ms = sums.from_ms or 0, sums.to_ms or 0
     if asked.since_ms is not None:
         begin_ms = max(begin_ms, asked.since_ms)
     return begin_ms, max(end_ms, begin_ms + 1)
@@ -147,14 +147,14 @@ def _topics(partitions: Sequence[tuple[Mapping[str, Any], ThroughputFigures]], l
     return sorted(rows, key=lambda row: (-row["wire_bytes"], row["topic"]))
 
 
-def _cost(whole: ThroughputFigures, length_s: float, asked: ReportRequest) -> dict[str, Any]:
-    price, compression = asked.price_per_gb, whole.compression or 1.0
-    wire = whole.all_wire_bytes / _GB * price
+def _cost(sums: ThroughputFigures, length_s: float, asked: ReportRequest) -> dict[str, Any]:
+    price, compression = asked.price_per_gb, sums.compression or 1.0
+    wire = sums.all_wire_bytes / _GB * price
     return {
         "price_per_gb": price,
         "currency": asked.currency,
         "wire": wire,
-        "uncompressed_estimated": whole.all_uncompressed_bytes / _GB * price,
+        "uncompressed_estimated": sums.all_uncompressed_bytes / _GB * price,
         #: Of a terabyte of records before compression.
         "terabyte_compressed_estimated": _TB / _GB * price / compression,
         "terabyte_uncompressed": _TB / _GB * price,

@@ -29,7 +29,7 @@ class Selection:
 
     #: One for each partition, with ``topic``, ``partition``, ``target_topic``, ``target_partition``, ``shared``, lists
     #: ``codecs``, ``replicators``, ``source_topic_ids``, ``target_topic_ids``, and the ends ``first_target_offset`` and
-    #: ``last_target_offset``; ``whole_ms`` as in ``step_of``.
+    #: ``last_target_offset``; ``interval_step_ms`` as in ``step_of``.
     partitions: list[dict[str, Any]]
     #: One for each step of time with statistics, with ``step``: its beginning, in ms.
     steps: list[dict[str, Any]]
@@ -83,7 +83,7 @@ def select(spark: SparkSession, directory: ReportDirectory, since_ms: int | None
         if not partitions:
             return nothing
         length_ms = max(row["to_ms"] for row in partitions) - min(row["from_ms"] for row in partitions)
-        step_ms = step_of(length_ms, max(row["whole_ms"] for row in partitions))
+        step_ms = step_of(length_ms, max(row["interval_step_ms"] for row in partitions))
         stepped = rows.withColumn("step", F.expr(f"from_ms div {step_ms} * {step_ms}"))
         steps = [row.asDict() for row in aggregated(stepped, "step").orderBy("step").collect()]
     finally:
@@ -143,13 +143,13 @@ def _by_partition(rows: DataFrame) -> DataFrame:
         shared=F.bool_or("shared"),
         first_target_offset=F.min("target_from"),
         last_target_offset=F.max("target_to"),
-        whole_ms=F.max(_whole_step()),
+        interval_step_ms=F.max(_interval_step()),
         **lists,
     )
     return found.orderBy("topic", "partition", "target_topic")
 
 
-def _whole_step() -> Column:
+def _interval_step() -> Column:
     """The shortest step that contains an interval."""
     last_ms = "greatest(from_ms, to_ms - 1)"
     steps = (F.when(F.expr(f"from_ms div {step_ms} = {last_ms} div {step_ms}"), step_ms) for step_ms in STEPS_MS)

@@ -253,13 +253,13 @@ class RangeComparison:
             if not (isinstance(mine, RecordBatch) and isinstance(theirs, RecordBatch)):
                 return
             first, end = deltas = source.deltas(mine)
-            whole = end - first > mine.last_offset_delta
+            is_complete = end - first > mine.last_offset_delta
             # The header of a compacted batch does not say which of its records are missing.
-            if deltas != target.deltas(theirs) or (mine.is_compacted and not whole):
+            if deltas != target.deltas(theirs) or (mine.is_compacted and not is_complete):
                 return
             if not have_same_records(mine, theirs, timestamps=self._timestamps):
                 return
-            self._records += mine.count if whole else end - first
+            self._records += mine.count if is_complete else end - first
             source.skip(mine)
             target.skip(theirs)
 

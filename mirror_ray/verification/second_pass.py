@@ -64,13 +64,13 @@ class SecondPass:
         return await (self._check_keys(job, first) if job.compacted else self._check_ranges(job, first))
 
     async def _check_ranges(self, job: CompareJob, first: FirstPassResult) -> CheckedRecords:
-        whole = _SpanDifferences()
+        total = _SpanDifferences()
         for span in join_ranges(job.ranges[number] for number in first.ranges):
             for piece in await self._between_skipped_ranges(job, span):
-                if not whole.gave_up:
-                    whole.add(await self._compare_span(job, piece))
-        records, target_records = first.records + whole.records, first.target_records + whole.target_records
-        return _checked(job, whole, records=records, target_records=target_records)
+                if not total.gave_up:
+                    total.add(await self._compare_span(job, piece))
+        records, target_records = first.records + total.records, first.target_records + total.target_records
+        return _checked(job, total, records=records, target_records=target_records)
 
     async def _between_skipped_ranges(self, job: CompareJob, span: ComparedRange) -> list[ComparedRange]:
         """Cut a range behind large skipped ranges, so that nothing has to be matched across them."""

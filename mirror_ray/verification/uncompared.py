@@ -45,14 +45,14 @@ def with_uncompared(
     source_copy_start = 0 if record is None else record.origin.source_offset
     is_compared = job.begin.target >= 0
     begin = min(job.begin.target, job.end.target) if is_compared else reached.target
-    whole = is_compared and not since
+    from_start = is_compared and not since
     account = UncomparedAccount(
         not_copied=max(0, source.stable - reached.source),
-        before_copy=max(0, min(source_copy_start, job.begin.source) - source.start) if whole else 0,
-        before_copy_target=max(0, min(copy_start, begin) - target.start) if whole else 0,
-        removed_on_source=max(0, begin - max(target.start, copy_start)) if whole and not shared else 0,
+        before_copy=max(0, min(source_copy_start, job.begin.source) - source.start) if from_start else 0,
+        before_copy_target=max(0, min(copy_start, begin) - target.start) if from_start else 0,
+        removed_on_source=max(0, begin - max(target.start, copy_start)) if from_start and not shared else 0,
         removed_on_target=(
-            max(0, job.begin.source - max(source.start, source_copy_start)) if whole and not shared else 0
+            max(0, job.begin.source - max(source.start, source_copy_start)) if from_start and not shared else 0
         ),
     )
     accounted = list(mapped)
@@ -61,7 +61,7 @@ def with_uncompared(
     else:
         accounted = [(first, min(end, reached.target)) for first, end in mapped]
         accounted += [(begin, max(begin, job.end.target))] if is_compared else []
-    first = target.start if whole or headers_only else begin
+    first = target.start if from_start or headers_only else begin
     return replace(
         job,
         uncompared=tuple(subtract_spans((first, max(first, target_end)), accounted)),

@@ -89,12 +89,12 @@ class UncomparedRecords:
         if job.irreproducible is not None:
             return []
         try:
-            return await (self._compacted_in_flight(job, ours) if job.compacted else self._whole_in_flight(job, ours))
+            return await (self._compacted_in_flight(job, ours) if job.compacted else self._ordered_in_flight(job, ours))
         except RemovedError:
             # Records that the source has removed can't be compared with their copies.
             return []
 
-    async def _whole_in_flight(self, job: CompareJob, ours: Sequence[HashedRecord]) -> list[Difference]:
+    async def _ordered_in_flight(self, job: CompareJob, ours: Sequence[HashedRecord]) -> list[Difference]:
         following: list[HashedRecord] = []
         async for records in self._logs(job)[0].records(job.acknowledged.source, job.source_end):
             following += [hash_record(record, timestamps=job.timestamps) for record in records]

@@ -144,7 +144,7 @@ def mm2_of(scene: Scene) -> Iterator[MirrorMaker]:
     try:
         yield system
     finally:
-        system.prepare_kill(whole=True)()
+        system.prepare_kill(completely=True)()
 
 
 @pytest.fixture

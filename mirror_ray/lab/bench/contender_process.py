@@ -72,10 +72,10 @@ class ContenderProcess(ABC):
         return False
 
     @abstractmethod
-    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
+    def prepare_kill(self, *, completely: bool) -> Callable[[], None]:
         """Find its running processes; returns the function that kills them (SIGKILL).
 
-        ``whole``: every process; otherwise those that copy, and the others are to recover.
+        ``completely``: every process; otherwise those that copy, and the others are to recover.
         """
 
     @abstractmethod
@@ -116,7 +116,7 @@ class MirrorMaker(ContenderProcess):
         if self._process is not None and self._process.poll() is not None:
             raise self._ended("MirrorMaker 2", self._process.returncode)
 
-    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
+    def prepare_kill(self, *, completely: bool) -> Callable[[], None]:  # noqa: ARG002 - there is one process
         """Kill the one process that there is."""
         return self._kill
 
@@ -170,10 +170,10 @@ class MirrorRay(ContenderProcess):
         """Whether `mirror-ray up` still runs."""
         return self._process is not None and self._process.poll() is None
 
-    def prepare_kill(self, *, whole: bool) -> Callable[[], None]:
-        """With ``whole`` Ray is killed too."""
+    def prepare_kill(self, *, completely: bool) -> Callable[[], None]:
+        """With ``completely`` Ray is killed too."""
         found = self.processes()
-        victims = [*found["own"], *found["ray"]] if whole else list(filter(_is_replicator, found["own"]))
+        victims = [*found["own"], *found["ray"]] if completely else list(filter(_is_replicator, found["own"]))
         return partial(_kill, victims)
 
     def stop(self) -> None:

@@ -111,11 +111,11 @@ class RestartRun(MeasurementRun[RestartMeasurement]):
         """Open the backlog, kill at half of it, and measure until everything is copied."""
         data, limit_s = self._measurement.data, self._measurement.limit_s
         progress = CopyGrowth(self._environment.ends(self._topic, data.partitions), system)
-        kill = system.prepare_kill(whole=self._measurement.whole)
+        kill = system.prepare_kill(completely=self._measurement.completely)
         self._backlog.open()
         progress.until(data.records // 2, limit_s)
         kill()
-        if self._measurement.whole:
+        if self._measurement.completely:
             system.start()
         progress.mark()
         figures: dict[str, float] = {"copied_at_kill": progress.marked_total}

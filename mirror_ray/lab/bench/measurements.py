@@ -83,11 +83,11 @@ class TrickleMeasurement(Measurement):
 class RestartMeasurement(Measurement):
     """Processes of the contender are killed (SIGKILL) when half of a backlog is copied.
 
-    ``whole``: all of them, and it is started again. Otherwise those that copy, and it recovers by itself.
+    ``completely``: all of them, and it is started again. Otherwise those that copy, and it recovers by itself.
     """
 
     data: DataSpec
-    whole: bool = True
+    completely: bool = True
     limit_s: float = 240.0
 
 

@@ -101,8 +101,8 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
     repeats = 1 if quick else 2
     large, half = _large(500_000 if quick else 1_000_000), _large(300_000 if quick else 2_000_000)
     small = _small(500_000 if quick else 1_000_000)
-    whole = RestartMeasurement(workload="restart", case="all of it, started again", data=half, alone=True)
-    replicator = RestartMeasurement(workload="restart", case="one replicator", data=half, whole=False)
+    everything = RestartMeasurement(workload="restart", case="all of it, started again", data=half, alone=True)
+    replicator = RestartMeasurement(workload="restart", case="one replicator", data=half, completely=False)
     return (
         Workload(
             name="throughput",
@@ -135,7 +135,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
             name="restart",
             title="Killed (SIGKILL) half-way",
             contenders=(MIRROR_RAY, MM2, *(() if quick else (MM2_EXACTLY_ONCE,))),
-            measurements=(whole,),
+            measurements=(everything,),
             further=((replicator, MIRROR_RAY),),
         ),
     )

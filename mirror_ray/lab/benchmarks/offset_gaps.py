@@ -121,7 +121,7 @@ async def read_stub(_: TopicPartition, __: MapAnswer, gap: SegmentGap) -> Segmen
     return reader.finish()
 
 
-async def look_up(title: str, partition_map: PartitionOffsetMap, tailer: OffsetMapTailer, gaps: int) -> None:
+async def query_map(title: str, partition_map: PartitionOffsetMap, tailer: OffsetMapTailer, gaps: int) -> None:
     """Look up offsets all over the partition, and the newest ones: which are known, and what scans cost."""
     print(f"{title}:", flush=True)
     show("segments, blocks in the topic", f"{len(partition_map.segments):,}, {len(partition_map.blocks):,}", width=58)
@@ -157,7 +157,7 @@ async def measure(brokers: DevCluster, cluster: ClusterConnections, options: arg
         cpu_s, size = await publish(cluster, tailer, options)
         show("CPU to publish and to follow, for each gap", f"{cpu_s / options.holes * 1e6:.1f} us", width=58)
         show("published, before compression", f"{size / 2**20:,.0f} MiB", width=58)
-        await look_up("the map that followed the topic", map_of(tailer), tailer, options.holes)
+        await query_map("the map that followed the topic", map_of(tailer), tailer, options.holes)
     alter_topic(brokers.confluent_config(), TOPIC, CLEANED_AT_ONCE)
     show("the topic on disk, before it is compacted", f"{brokers.log_bytes(TOPIC) / 2**20:,.1f} MiB", width=58)
     await compacted(cluster, brokers)
@@ -165,7 +165,7 @@ async def measure(brokers: DevCluster, cluster: ClusterConnections, options: arg
     began_s = time.perf_counter()
     async with followed_map(cluster) as tailer:
         rebuilt_s = time.perf_counter() - began_s
-        await look_up("the map that was built again", map_of(tailer), tailer, options.holes)
+        await query_map("the map that was built again", map_of(tailer), tailer, options.holes)
         show("to build it", f"{rebuilt_s:.2f} s", width=58)
 
 

@@ -130,11 +130,11 @@ async def test_what_retention_took_is_a_number(clusters: Clusters, make_topic: T
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
 
-        async def told() -> bool:
+        async def is_published() -> bool:
             return (await verdict(chosen, topic, system)).outcome == "equal"
 
         await aside(lambda: delete_records(clusters.a.confluent_config(), topic, 30))
-        await system.wait(told, "the map tells of all that was copied")
+        await system.wait(is_published, "the map tells of all that was copied")
         first = await verdict(chosen, topic, system)
         await aside(lambda: delete_records(clusters.b.confluent_config(), f"A.{topic}", 50))
         second = await verdict(chosen, topic, system)

@@ -66,7 +66,7 @@ async def test_while_records_come_and_are_removed(flow: Replicated, make_topic: 
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
     await engine.caught_up()
-    await _told(flow, topic)
+    await _wait_until_published(flow, topic)
     over = asyncio.Event()
     traffic = asyncio.create_task(_traffic(config, topic, over))
     try:
@@ -88,13 +88,13 @@ async def test_while_records_come_and_are_removed(flow: Replicated, make_topic: 
     assert found.checked.records > 900
 
 
-async def _told(flow: Replicated, topic: str) -> None:
+async def _wait_until_published(flow: Replicated, topic: str) -> None:
     """Wait until the segments topic tells of the copy: here is no coordinator that would know."""
 
-    async def told() -> bool:
+    async def is_published() -> bool:
         return (await verified(flow.settings(), [topic])).outcome != "not_checked"
 
-    await wait_until_async(told, 20, "the copy is told of")
+    await wait_until_async(is_published, 20, "the copy is told of")
 
 
 async def _traffic(config: dict[str, str | int | float | bool], topic: str, over: asyncio.Event) -> None:
@@ -116,7 +116,7 @@ async def test_compacted_on_both_sides_at_different_times(flow: Replicated, make
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
     await _write(config, topic, 99)
-    await _told(flow, topic)
+    await _wait_until_published(flow, topic)
     for step in range(12):
         await _write(config, topic, step)
         if step == 6:

@@ -92,16 +92,16 @@ async def test_each_fault_in_the_copy_of_a_compacted_topic(flow: Replicated, mak
     await flow.copy([topic])
     async with verification(flow.settings(), FLOW) as verifying:
         (job,) = await verifying.planner.plan(VerifyRequest(topics=(topic,)))
-        told = {}
+        named = {}
         for name, (fault, _, _) in FAULTS.items():
             planted = plant(flow.target, remote, fault, 70)
             (verdict,) = await verifying.verify([await with_copy(verifying, job, planted, flow.target)])
             assert verdict.compacted
-            told[name] = [
+            named[name] = [
                 (difference.kind, difference.source_offset, difference.target_offset)
                 for difference in verdict.checked.differences
             ]
-    assert told == {
+    assert named == {
         # The one before it is the last one then.
         "missing": [("changed", 70, 30)],
         "doubled": [("doubled", 70, 70)],

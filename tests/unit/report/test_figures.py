@@ -25,10 +25,10 @@ FIGURES = st.builds(
 
 def row(**changes: Any) -> dict[str, Any]:
     """A row of the aggregates: ten records of 100 bytes, that unpack to 300."""
-    told = {"told": 1, "records": 10, "batches": 2, "wire_bytes": 1000, "uncompressed_bytes": 3000}
+    counts = {"told": 1, "records": 10, "batches": 2, "wire_bytes": 1000, "uncompressed_bytes": 3000}
     more = {"measured_bytes": 500, "restarts": 1, "untold_records": 4, "told_twice": 0, "mismatches": 0}
     lags = {"lag_ms": {0: 1}, "lag_records": None, "lag_ms_max": 0, "lag_records_max": None}
-    return {**told, **more, **lags, "latency_ms": {10: 10}, "from_ms": 5, "to_ms": 9, **changes}
+    return {**counts, **more, **lags, "latency_ms": {10: 10}, "from_ms": 5, "to_ms": 9, **changes}
 
 
 def test_what_was_not_told_takes_the_mean() -> None:

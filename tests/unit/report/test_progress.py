@@ -167,8 +167,8 @@ def test_it_comes_back_from_json() -> None:
     """And what is none of ours is refused."""
     after = advanced(FRESH, batch(read(0, 0, 9), bad=2))
     assert ReadProgress.of_plain(json.loads(json.dumps(after.plain()))) == after
-    whole = after.plain()
-    wrong: list[Any] = [[], {}, {"version": 2}, {**whole, "logs": [{"x": 1}]}, {**whole, "more": 1}]
+    plain = after.plain()
+    wrong: list[Any] = [[], {}, {"version": 2}, {**plain, "logs": [{"x": 1}]}, {**plain, "more": 1}]
     for document in wrong:
         with pytest.raises(ValueError):
             ReadProgress.of_plain(document)

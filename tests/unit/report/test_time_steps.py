@@ -19,7 +19,7 @@ def test_each_step_divides_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length_ms", "whole_ms", "step_ms"),
+    ("length_ms", "interval_step_ms", "step_ms"),
     [
         (20 * _MIN, 10 * _S, 10 * _S),
         (20 * _MIN, 60 * _S, 60 * _S),
@@ -30,9 +30,9 @@ def test_each_step_divides_the_next() -> None:
         (10_000 * 24 * _H, 60 * _S, 7 * 24 * _H),
     ],
 )
-def test_a_step_holds_whole_intervals(length_ms: int, whole_ms: int, step_ms: int) -> None:
+def test_a_step_holds_whole_intervals(length_ms: int, interval_step_ms: int, step_ms: int) -> None:
     """A minute told at once is not shown as ten seconds in which six times as much was copied."""
-    assert step_of(length_ms, whole_ms) == step_ms
+    assert step_of(length_ms, interval_step_ms) == step_ms
 
 
 def test_what_is_shown_of_a_step_makes_its_rate() -> None:

@@ -25,18 +25,18 @@ def copied(source: TopicPartition, runs: Sequence[tuple[int, int, bool]]) -> tup
     """Blocks of up to three segments, and every record's place."""
     blocks: list[SegmentBlock] = []
     truth: dict[int, int] = {}
-    told: list[Segment] = [Segment(0, 0, 0, 0)]
+    published: list[Segment] = [Segment(0, 0, 0, 0)]
     offset = number = 0
-    for hole, count, tell in runs:
+    for hole, count, is_published in runs:
         offset += hole
-        if tell:
-            told.append(Segment(offset, number, count, number))
+        if is_published:
+            published.append(Segment(offset, number, count, number))
         truth |= {offset + step: number + step for step in range(count)}
         offset, number = offset + count, number + count
-        if len(told) == 3:
-            blocks.append(block(source, told, offset))
-            told = []
-    blocks.append(block(source, [*told, Segment(offset, number, 0, number)], offset))
+        if len(published) == 3:
+            blocks.append(block(source, published, offset))
+            published = []
+    blocks.append(block(source, [*published, Segment(offset, number, 0, number)], offset))
     return blocks, truth
 
 
@@ -55,8 +55,8 @@ def block(source: TopicPartition, segments: Sequence[Segment], source_next: int)
 def rows_of(back: bool, blocks: Sequence[SegmentBlock], place: TopicPartition, asked: Sequence[int]) -> list[Any]:
     """As they come out of the sort."""
     records = [(bytearray(encode_key(block.key)), bytearray(encode_value(block))) for block in blocks]
-    told = [(back, *place, 0, number, *record) for number, record in enumerate(records)]
-    return told + [(back, *place, 1, offset, None, None) for offset in sorted(asked)]
+    published = [(back, *place, 0, number, *record) for number, record in enumerate(records)]
+    return published + [(back, *place, 1, offset, None, None) for offset in sorted(asked)]
 
 
 def answers(rows: list[Any]) -> dict[OffsetQuery, MapAnswer]:

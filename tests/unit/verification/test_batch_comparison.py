@@ -240,13 +240,13 @@ def log_of(batches: Sequence[bytes]) -> PartitionLog:
     return PartitionLog(Leader(says).as_cluster(), ORDERS, NO_TOPIC_ID)
 
 
-async def look_at(source: Sequence[bytes], target: Sequence[bytes]) -> tuple[FirstPassResult, list[int]]:
+async def first_pass(source: Sequence[bytes], target: Sequence[bytes]) -> tuple[FirstPassResult, list[int]]:
     """The first look at offsets 0 to 20 of both sides, in two ranges; and what was said of its progress."""
     ranges = ComparedRange(0, 12, 0, 12), ComparedRange(12, 20, 12, 20)
     job = compare_job(PositionPair(0, 0), PositionPair(20, 20), *ranges)
-    told: list[int] = []
-    (look,) = await InProcessFirstPass(lambda _: (log_of(source), log_of(target)), told.append).run([job])
-    return look, told
+    progress: list[int] = []
+    (result,) = await InProcessFirstPass(lambda _: (log_of(source), log_of(target)), progress.append).run([job])
+    return result, progress
 
 
 def written(numbers: range) -> bytes:
@@ -257,12 +257,12 @@ def written(numbers: range) -> bytes:
 async def test_a_look_at_two_logs() -> None:
     """Records are counted as consumers see them; what differs is a range by its number."""
     source = [written(range(10)), written(range(10, 20))]
-    assert await look_at(source, source) == (FirstPassResult(records=20, target_records=20), [10, 10])
+    assert await first_pass(source, source) == (FirstPassResult(records=20, target_records=20), [10, 10])
     split = [source[0], written(range(10, 14)), written(range(14, 20))]
-    assert await look_at(source, split) == (FirstPassResult(records=20, target_records=20), [10, 10])
+    assert await first_pass(source, split) == (FirstPassResult(records=20, target_records=20), [10, 10])
     other = [*plain(range(10, 19)), Plain(offset=19, timestamp=6, value=b"x")]
-    look, _ = await look_at(source, [source[0], bytes(batch_of(other).view)])
-    assert look == FirstPassResult(records=12, target_records=12, ranges=(1,))
+    result, _ = await first_pass(source, [source[0], bytes(batch_of(other).view)])
+    assert result == FirstPassResult(records=12, target_records=12, ranges=(1,))
 
 
 @pytest.mark.parametrize("rotten", [(0,), (1,), (0, 1)])
@@ -274,4 +274,4 @@ async def test_rotten_bytes_are_not_equal(rotten: tuple[int, ...]) -> None:
         broken[-1] ^= 1
         sides[side] = [bytes(broken)]
     with pytest.raises(CorruptBatchError, match="CRC"):
-        await look_at(*sides)
+        await first_pass(*sides)

@@ -35,7 +35,7 @@ def headers_of(**changes: Any) -> BatchHeaders:
 
 def compared(
     monkeypatch: pytest.MonkeyPatch,
-    told: BatchHeaders | MirrorError,
+    headers: BatchHeaders | MirrorError,
     *,
     state: FlowStateRecords | None = None,
     running: Sequence[PartitionStatus] = (),
@@ -59,9 +59,9 @@ def compared(
 
     async def read(*asked: Any) -> dict[TopicPartition, BatchHeaders]:
         assert asked[2] == ["t"]
-        if isinstance(told, MirrorError):
-            raise told
-        return {WHERE: told}
+        if isinstance(headers, MirrorError):
+            raise headers
+        return {WHERE: headers}
 
     async def ask() -> Sequence[PartitionStatus]:
         return running

@@ -32,7 +32,7 @@ SOURCE = log(20, "a1", "b2", "c3", "a4", "b5", "c6")
 Way = Callable[[Sequence[HashedRecord], Sequence[HashedRecord]], list[Difference]]
 
 
-def whole(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> list[Difference]:
+def in_order(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) -> list[Difference]:
     """Where every record counts."""
     return in_flight_differences(ours, following, COPIED)
 
@@ -42,7 +42,7 @@ def of_cleaned(ours: Sequence[HashedRecord], following: Sequence[HashedRecord]) 
     return compacted_in_flight_differences(ours, following, COPIED, 26, ())
 
 
-@pytest.mark.parametrize("way", [whole, of_cleaned])
+@pytest.mark.parametrize("way", [in_order, of_cleaned])
 def test_the_next_ones(way: Way) -> None:
     """However many they are; what is not copied yet is no difference."""
     texts = ("a1", "b2", "c3", "a4", "b5", "c6")
@@ -51,7 +51,7 @@ def test_the_next_ones(way: Way) -> None:
 
 
 @pytest.mark.parametrize("left", [2, 6])
-@pytest.mark.parametrize("way", [whole, of_cleaned])
+@pytest.mark.parametrize("way", [in_order, of_cleaned])
 def test_the_last_acknowledged_once_more(way: Way, left: int) -> None:
     """Whatever the source has still to copy; newer records of its key, too."""
     for last in ("z9", "c0"):
@@ -60,24 +60,24 @@ def test_the_last_acknowledged_once_more(way: Way, left: int) -> None:
         assert [(difference.kind, difference.target_offset) for difference in found] == [("extra", 100)]
 
 
-@pytest.mark.parametrize("way", [whole, of_cleaned])
+@pytest.mark.parametrize("way", [in_order, of_cleaned])
 def test_each_fault(way: Way) -> None:
     """Doubled, missing, changed, in each other's place."""
     faults = {"doubled": ("a1", "b2", "b2", "c3"), "missing": ("a1", "c3"), "swapped": ("b2", "a1", "c3")}
-    told = {name: [difference.kind for difference in way(log(100, *texts), SOURCE)] for name, texts in faults.items()}
-    assert told["missing"] == ["missing"]
-    assert told["doubled"] in (["doubled"], ["extra"])
-    assert told["swapped"] in (["swapped"], ["moved"])
+    kinds = {name: [difference.kind for difference in way(log(100, *texts), SOURCE)] for name, texts in faults.items()}
+    assert kinds["missing"] == ["missing"]
+    assert kinds["doubled"] in (["doubled"], ["extra"])
+    assert kinds["swapped"] in (["swapped"], ["moved"])
     for changed in (one(102, "c", "other", 3), one(102, "x", "3", 3), one(102, "c", "3", 4)):
         assert way([*log(100, "a1", "b2"), changed], SOURCE) != []
-    (found,) = whole([*log(100, "a1", "b2"), one(102, "c", "other", 3)], SOURCE)
+    (found,) = in_order([*log(100, "a1", "b2"), one(102, "c", "other", 3)], SOURCE)
     assert (found.kind, found.fields) == ("changed", ("value",))
 
 
 def test_records_that_are_all_alike() -> None:
     """How many of them are copied is not known, so none is missing."""
     alike = [one(at, "a", "1") for at in range(20, 60)]
-    assert whole([one(at, "a", "1") for at in range(100, 103)], alike) == []
+    assert in_order([one(at, "a", "1") for at in range(100, 103)], alike) == []
 
 
 def test_what_a_cleaner_took_of_the_source() -> None:

@@ -25,8 +25,8 @@ async def ask(lines: list[PartitionStatus], *shared: TopicPartition) -> tuple[in
     async def running() -> Sequence[PartitionStatus]:
         return [line("copying", target_end=99, flow="A->C"), lines.pop(0) if len(lines) > 1 else lines[0]]
 
-    told, waited = await acknowledged_partitions(running, FLOW, {SOURCE: 12}, shared)
-    return told[SOURCE].target_end, waited
+    statuses, waited = await acknowledged_partitions(running, FLOW, {SOURCE: 12}, shared)
+    return statuses[SOURCE].target_end, waited
 
 
 async def test_a_partition_that_copies_is_waited_for() -> None:

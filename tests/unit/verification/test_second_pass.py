@@ -113,11 +113,11 @@ async def verdict(job: CompareJob, source: Held, target: Held, begin_at: FindPai
     def logs(_job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
         return cast("PartitionLog", source), cast("PartitionLog", target)
 
-    (look,) = await InProcessFirstPass(logs).run([job])
-    return job.verdict(await SecondPass(logs, begin_at).run(job, look))
+    (first,) = await InProcessFirstPass(logs).run([job])
+    return job.verdict(await SecondPass(logs, begin_at).run(job, first))
 
 
-def told(found: PartitionVerdict) -> list[tuple[str, int, int]]:
+def unexplained(found: PartitionVerdict) -> list[tuple[str, int, int]]:
     """The findings that no gap accounts for."""
     return [
         (difference.kind, difference.source_offset, difference.target_offset)
@@ -138,7 +138,7 @@ async def test_more_superseded_keys_than_are_looked_at() -> None:
         ranges=(ComparedRange(0, len(keys) + 1, 0, len(keys)),),
     )
     found = await verdict(job, source, target)
-    assert (found.outcome, told(found)) == ("differs", [("missing", len(keys), len(keys))])
+    assert (found.outcome, unexplained(found)) == ("differs", [("missing", len(keys), len(keys))])
     assert (found.checked.superseded, found.checked.gave_up) == (len(keys), False)
 
 
@@ -219,7 +219,7 @@ async def test_the_last_record_of_a_key_was_lost_and_an_older_one_removed() -> N
     source, target = Held([*kept, record(100, "K", b"new"), record(101, "last")]), Held([*kept, record(101, "last")])
     source.before_read = removing(2, 10)
     found = await verdict(job_of(source, target, compacted=True), source, target, same)
-    assert (found.outcome, told(found)) == ("differs", [("missing", 100, 102)])
+    assert (found.outcome, unexplained(found)) == ("differs", [("missing", 100, 102)])
     assert found.checked.notes == ("10 source offsets were removed from a log before they were compared",)
 
 
@@ -227,7 +227,7 @@ async def test_keys_that_retention_took_from_one_side_are_equal() -> None:
     """What lies before the pair counts on neither side."""
     source, target = both(100, removed_before=10)
     found = await verdict(job_of(source, target, compacted=True), source, target, same)
-    assert (found.outcome, told(found)) == ("equal", [])
+    assert (found.outcome, unexplained(found)) == ("equal", [])
 
 
 async def test_superseded_while_it_was_read() -> None:
@@ -242,7 +242,7 @@ async def test_superseded_while_it_was_read() -> None:
 
     source.before_read = clean
     found = await verdict(job, source, target)
-    assert told(found) == [("changed", 1, 1)]
+    assert unexplained(found) == [("changed", 1, 1)]
     assert found.checked.superseded == 1
 
 
@@ -253,22 +253,22 @@ async def test_a_large_gap_hides_nothing_behind_it() -> None:
     target = Held(log_of([key for key in numbered(range(6000), lost) if key not in ("key 5000", "key 5001")]))
     ranges = ComparedRange(0, 3000, 0, 1500), ComparedRange(3000, 6000, 1500, len(target.kept))
     found = await verdict(job_of(source, target, target_lost(1000, 2500), ranges=ranges), source, target)
-    assert told(found) == [("missing", 5000, 3500), ("missing", 5001, 3500)]
+    assert unexplained(found) == [("missing", 5000, 3500), ("missing", 5001, 3500)]
     assert (found.outcome, found.checked.gave_up) == ("differs", False)
 
 
 async def test_gaps_of_any_size_are_explained() -> None:
     """Where the map knows the pair behind them."""
     size = 5000
-    whole, subtract_spans = log_of(numbered(range(8000))), log_of(numbered(range(8000), range(1000, 1000 + size)))
+    every, subtract_spans = log_of(numbered(range(8000))), log_of(numbered(range(8000), range(1000, 1000 + size)))
     others = [record(1000 + at, f"other {at}") for at in range(size)]
-    added = [*whole[:1000], *others, *log_of(numbered(range(1000, 8000)), 1000 + size)]
+    added = [*every[:1000], *others, *log_of(numbered(range(1000, 8000)), 1000 + size)]
     single = [refused(at, at + 1) for at in range(1000, 1000 + size)]
     for kind, mine, theirs, gaps, behind in (
-        ("missing", whole, subtract_spans, [target_lost(1000, 1000 + size)], PositionPair(1000 + size, 1000)),
-        ("missing", whole, subtract_spans, single, PositionPair(1000 + size, 1000)),
-        ("extra", whole, added, [foreign(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
-        ("extra", whole, added, [source_lost(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
+        ("missing", every, subtract_spans, [target_lost(1000, 1000 + size)], PositionPair(1000 + size, 1000)),
+        ("missing", every, subtract_spans, single, PositionPair(1000 + size, 1000)),
+        ("extra", every, added, [foreign(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
+        ("extra", every, added, [source_lost(1000, 1000 + size)], PositionPair(1000, 1000 + size)),
     ):
         source, target = Held(mine), Held(theirs)
         found = await verdict(job_of(source, target, *gaps), source, target, pair(behind))
@@ -283,7 +283,7 @@ async def test_a_range_with_records_on_the_target_alone() -> None:
     source, target = Held(log_of(numbered(range(100)))), Held(log_of(numbered(range(103))))
     ranges = ComparedRange(0, 100, 0, 100), ComparedRange(100, 100, 100, 103)
     found = await verdict(job_of(source, target, ranges=ranges), source, target)
-    assert told(found) == [("extra", 100, at) for at in (100, 101, 102)]
+    assert unexplained(found) == [("extra", 100, at) for at in (100, 101, 102)]
 
 
 async def test_a_refused_tombstone() -> None:
@@ -302,7 +302,7 @@ async def test_a_record_without_a_key_that_one_side_alone_has() -> None:
     foreign = DecodedRecord(3, 5, record_tail(None, b"foreign"))
     source, target = Held(log), Held([*log, foreign])
     found = await verdict(job_of(source, target, compacted=True), source, target, same)
-    assert (found.outcome, told(found)) == ("differs", [("extra", 3, 3)])
+    assert (found.outcome, unexplained(found)) == ("differs", [("extra", 3, 3)])
     source = Held([*log, record(4, "d")])
     target = Held([*log, foreign, record(4, "d")])
     found = await verdict(job_of(source, target, compacted=True), source, target, same)

@@ -109,20 +109,20 @@ def test_two_that_stand_in_each_others_place() -> None:
 def test_a_partition_that_does_not_go_on() -> None:
     """As the running system says; without one, as the state does."""
     trouble = PartitionFault(kind="target_foreign", text="somebody wrote")
-    told = state(
+    known = state(
         paused={Pause(), Pause("t"), Pause("u", 1)},
         resolutions={TopicPartition("v", 0): FaultResolution(trouble=trouble, policy="skip", time_ms=1)},
     )
-    assert halt_of(told, SOURCE, line("copying")) is None
-    assert halt_of(told, SOURCE, line("waiting")) is None
+    assert halt_of(known, SOURCE, line("copying")) is None
+    assert halt_of(known, SOURCE, line("waiting")) is None
     assert halt_of(state(), SOURCE, line("stopped", "why")) == ("stopped", "why")
     assert halt_of(state(), SOURCE, line("refused", "why")) == ("stopped", "why")
     assert halt_of(state(), SOURCE, line("paused")) == ("paused", "an operator paused it")
-    assert halt_of(told, SOURCE, None) == ("paused", "an operator paused the flow")
+    assert halt_of(known, SOURCE, None) == ("paused", "an operator paused the flow")
     assert halt_of(state(paused={Pause("t")}), SOURCE, None) == ("paused", "an operator paused the topic")
     assert halt_of(state(paused={Pause("t", 0)}), SOURCE, None) == ("paused", "an operator paused it")
     assert halt_of(state(paused={Pause("t", 1)}), SOURCE, None) is None
     resolved = "target_foreign, to be answered by skip: somebody wrote"
-    assert halt_of(told, TopicPartition("v", 0), None) == ("stopped", resolved)
+    assert halt_of(known, TopicPartition("v", 0), None) == ("stopped", resolved)
     handed_back = "the flow was handed back to MirrorMaker 2"
     assert halt_of(state(handed_back_ms=1), SOURCE, None) == ("stopped", handed_back)

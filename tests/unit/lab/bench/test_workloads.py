@@ -60,12 +60,12 @@ def test_a_share_of_the_records_in_whole_batches() -> None:
     assert data.sized(0.1).records == 100_000
     assert data.sized(0.000_001).records == data.partitions * data.batch_records
     small = workloads(quick=False, size=0.01)
-    for (_, measurement), (_, whole) in zip(runs(small), runs(ALL), strict=True):
+    for (_, measurement), (_, unsized) in zip(runs(small), runs(ALL), strict=True):
         if isinstance(measurement, CopyMeasurement | RestartMeasurement) and isinstance(
-            whole, CopyMeasurement | RestartMeasurement
+            unsized, CopyMeasurement | RestartMeasurement
         ):
             assert measurement.data.records <= max(
-                whole.data.records // 50, measurement.data.partitions * measurement.data.batch_records
+                unsized.data.records // 50, measurement.data.partitions * measurement.data.batch_records
             )
 
 

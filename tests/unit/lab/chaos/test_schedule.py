@@ -28,8 +28,8 @@ def test_a_seed_gives_the_same_faults_each_time(seed: int, number: int) -> None:
 
 def test_the_schedule_of_a_seed_stays_for_ever() -> None:
     """A run of last year can be repeated: these are what seed 1 has always begun with."""
-    told = [f"{fault.pause_s}: {fault}" for fault in plan(1, 4)]
-    assert told == [
+    faults = [f"{fault.pause_s}: {fault}" for fault in plan(1, 4)]
+    assert faults == [
         "2.0: freeze broker B for 0.4 s",
         "1.0: kill coordinator",
         "0.8: long freeze broker A for 11.1 s",
