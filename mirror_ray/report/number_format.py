@@ -72,9 +72,9 @@ def tick(value_ms: int, step_ms: int) -> str:
     return f"{at:%d %b %H:%M}" if step_ms >= 43_200_000 else f"{at:%H:%M:%S}" if step_ms < 60_000 else f"{at:%H:%M}"
 
 
-def plural(value: int, one: str, many: str | None = None) -> str:
+def plural(value: int, one: str) -> str:
     """``1 topic``, ``2 topics``."""
-    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+    return f"{number(value)} {one if value == 1 else one + 's'}"
 
 
 def _utc(value_ms: int) -> datetime:

@@ -27,12 +27,7 @@ _RETRY_S: Final = 0.5
 
 
 def reserve(
-    bundles: list[dict[str, float]],
-    work: str,
-    report: Callable[[str], None],
-    *,
-    most_wait_s: float = _MOST_WAIT_S,
-    retry_s: float = _RETRY_S,
+    bundles: list[dict[str, float]], work: str, report: Callable[[str], None], *, most_wait_s: float = _MOST_WAIT_S
 ) -> PlacementGroup:
     """Create a placement group of these bundles once no other command of this Ray has Spark; it is not placed yet.
 
@@ -63,7 +58,7 @@ def reserve(
         if holder != reported:
             reported = holder
             report(f"waiting for Spark in this Ray: {holder} has it, and one command has it at a time")
-        time.sleep(retry_s)
+        time.sleep(_RETRY_S)
 
 
 def _is_taken() -> bool:

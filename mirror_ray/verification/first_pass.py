@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.verification.batch_comparison import LogPiece, LogPieces, RangeComparison, records_in
@@ -14,17 +14,11 @@ from mirror_ray.verification.partition_log import PartitionLog, RemovedError
 from mirror_ray.verification.ranges import merge_spans
 
 _T = TypeVar("_T")
+#: Takes records in the order in which they are read.
+TakeRecords = Callable[[Sequence[DecodedRecord]], None]
 
 #: Partitions that are read at once.
 MAX_CONCURRENT_PARTITIONS = 4
-
-
-class RecordSink(Protocol):
-    """Takes records in the order in which they are read."""
-
-    def take(self, records: Sequence[DecodedRecord], /) -> None:
-        """Take the next ones."""
-        ...
 
 
 class InProcessFirstPass:
@@ -67,7 +61,7 @@ class InProcessFirstPass:
     async def _compare_keys(self, job: CompareJob) -> FirstPassResult:
         mine = LastRecords(job.timestamps, job.key_fraction)
         theirs = LastRecords(job.timestamps, job.key_fraction)
-        await read_both(self._logs(job), job, mine, theirs, self._on_records)
+        await read_both(self._logs(job), job, mine.take, theirs.take, self._on_records)
         return FirstPassResult(
             records=mine.records,
             target_records=theirs.records,
@@ -93,13 +87,13 @@ async def _feed(side: LogPieces, pieces: AsyncIterator[Sequence[LogPiece]]) -> N
 async def read_both(
     logs: tuple[PartitionLog, PartitionLog],
     job: CompareJob,
-    source: RecordSink,
-    target: RecordSink,
+    source: TakeRecords,
+    target: TakeRecords,
     on_records: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Read all that the flow copied of a job from both sides; what is removed meanwhile is skipped."""
     await asyncio.gather(
-        read_spans(logs[0], [(job.begin.source, job.end.source)], source, on_records=on_records),
+        read_spans(logs[0], [(job.begin.source, job.end.source)], source, on_records),
         read_spans(logs[1], [(span.target, span.target_end) for span in job.ranges], target),
     )
 
@@ -107,16 +101,12 @@ async def read_both(
 async def read_spans(
     log: PartitionLog,
     spans: Iterable[tuple[int, int]],
-    to: RecordSink,
-    removed: Callable[[int], None] = lambda _: None,
+    take: TakeRecords,
     on_records: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Read ascending spans of a log. If the beginning of a span was removed, ``removed`` gets the log's start.
-
-    Raises as ``PartitionLog.batches`` does, but for RemovedError.
-    """
-    async for records in _read_spans(log.records, spans, removed):
-        to.take(records)
+    """Read ascending spans of a log; what was removed is skipped. Raises as ``PartitionLog.batches`` does otherwise."""
+    async for records in _read_spans(log.records, spans, lambda _: None):
+        take(records)
         on_records(len(records))
 
 

@@ -159,7 +159,7 @@ class SecondPass:
         if not alone or max(checked.records, checked.target_records) > MAX_ORDERED_RECORDS:
             return replace(checked, notes=(*checked.notes, _LAST_RECORDS_ONLY))
         mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
-        await read_both(self._logs(job), job, mine, theirs)
+        await read_both(self._logs(job), job, mine.take, theirs.take)
         begin = await self._still_there(job, job.begin, job.end)
         if begin is None:
             return checked
@@ -183,17 +183,21 @@ class SecondPass:
         """The keys with a newer record behind the end on either side, or of another flow in a shared topic."""
         source, target = self._logs(job)
         ends = await asyncio.gather(source.end(), target.end())
-        found = _KeysWithRecords(keys)
-        await read_spans(source, [(job.end.source, ends[0])], found)
-        await read_spans(target, [*_between(job), (job.end.target, ends[1])], found)
-        return found.keys
+        found: set[bytes] = set()
+
+        def take(records: Sequence[DecodedRecord]) -> None:
+            found.update(key for record in records if (key := record.key) is not None and key in keys)
+
+        await read_spans(source, [(job.end.source, ends[0])], take)
+        await read_spans(target, [*_between(job), (job.end.target, ends[1])], take)
+        return found
 
     async def _compare_keys(self, job: CompareJob, keys: set[bytes]) -> tuple[_SpanDifferences, set[bytes]]:
         """Compare the last records of these keys; also returns keys that were superseded while they were read."""
         if not keys:
             return _SpanDifferences(), set()
         mine, theirs = LastRecordHashes(job.timestamps, keys), LastRecordHashes(job.timestamps, keys)
-        await read_both(self._logs(job), job, mine, theirs)
+        await read_both(self._logs(job), job, mine.take, theirs.take)
         begin = await self._still_there(job, job.begin, job.end)
         if begin is None:
             return _SpanDifferences(reason=_unknown_text(job.begin, job.end)), set()
@@ -207,18 +211,6 @@ class SecondPass:
         mine.drop(late)
         theirs.drop(late)
         return _SpanDifferences(differences=key_differences(mine, theirs, job.end), removed=removed), late
-
-
-class _KeysWithRecords:
-    """Collects which of these keys have records."""
-
-    def __init__(self, keys: Collection[bytes]) -> None:
-        self._wanted = keys
-        self.keys: set[bytes] = set()
-
-    def take(self, records: Sequence[DecodedRecord]) -> None:
-        """Take the next records."""
-        self.keys |= {key for record in records if (key := record.key) is not None and key in self._wanted}
 
 
 async def _hashes(records: AsyncIterator[list[DecodedRecord]], job: CompareJob) -> AsyncIterator[list[HashedRecord]]:

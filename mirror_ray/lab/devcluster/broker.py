@@ -144,10 +144,10 @@ class Broker:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def restart(self, timeout_s: float = 60.0) -> None:
+    def restart(self) -> None:
         """Stop it in good order and start it again, with the same ports and data."""
         self.stop()
-        self.start(timeout_s)
+        self.start()
 
     def kill(self) -> None:
         """End it without warning (SIGKILL)."""

@@ -24,13 +24,14 @@ from mirror_ray.writing import writing
 
 #: Where the first broker of each cluster listens if it can.
 FIRST_PORTS = {"A": 19092, "B": 29092}
+_STOP_S = 30.0
 
 #: A reader of a pipe gets each line at once, not when the clusters end.
 _print_at_once = partial(print, flush=True)
 
 
 def run_clusters(
-    directory: Path | None = None, brokers: int = 1, *, heap: str = "512m", say: Callable[[str], None] = _print_at_once
+    directory: Path | None = None, brokers: int = 1, *, say: Callable[[str], None] = _print_at_once
 ) -> None:
     """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`. To be called from the main thread.
 
@@ -50,7 +51,7 @@ def run_clusters(
     with ExitStack() as stack:
         stopped = stack.enter_context(_until_signalled())
         clusters = [
-            DevCluster(alias, brokers, data_dir=directory / alias, ports=_ports(alias, brokers), heap=heap)
+            DevCluster(alias, brokers, data_dir=directory / alias, ports=_ports(alias, brokers))
             for alias in FIRST_PORTS
         ]
         stack.callback(_state_path().unlink, missing_ok=True)
@@ -64,21 +65,21 @@ def run_clusters(
         stopped.wait()
 
 
-def stop_clusters(timeout_s: float = 30.0) -> None:
+def stop_clusters() -> None:
     """Stop the clusters that another process runs, and wait until they are down.
 
     Raises:
         NotRunningError: None run.
-        MirrorError: They are not down within ``timeout_s``.
+        MirrorError: They are not down within half a minute.
     """
     process = _running()
     if process is None:
         raise NotRunningError("no clusters run here: start them with `mirror-ray clusters up`")
     process.terminate()
     try:
-        process.wait(timeout_s)
+        process.wait(_STOP_S)
     except psutil.TimeoutExpired:
-        raise MirrorError(f"process {process.pid} has not stopped its clusters within {timeout_s:g} s") from None
+        raise MirrorError(f"process {process.pid} has not stopped its clusters within {_STOP_S:g} s") from None
 
 
 @contextmanager

@@ -90,7 +90,6 @@ class KillSettings:
 
     groups: int
     seed: int
-    victims: Sequence[KillVictim] = VICTIMS
     steps: Sequence[FailoverStep] = STEPS
 
     @property

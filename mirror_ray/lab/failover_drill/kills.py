@@ -27,7 +27,14 @@ from mirror_ray.lab.chaos.chaos_run import Say, StartSystem
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.failover_drill.command import FailoverCommand
-from mirror_ray.lab.failover_drill.drill_report import Kill, KillSettings, KillsOutcome, KillVictim, group_differences
+from mirror_ray.lab.failover_drill.drill_report import (
+    VICTIMS,
+    Kill,
+    KillSettings,
+    KillsOutcome,
+    KillVictim,
+    group_differences,
+)
 from mirror_ray.lab.kafka_client import client_config, create_topic
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
@@ -93,7 +100,7 @@ class _Rounds:
         for group in self._groups:
             _commit(self._clusters["A"], group, start)
         self._round(None)
-        for victim, step in product(self._settings.victims, self._settings.steps):
+        for victim, step in product(VICTIMS, self._settings.steps):
             if not self.wrong:
                 self._round((victim, step))
 
