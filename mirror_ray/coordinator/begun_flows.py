@@ -22,11 +22,6 @@ class ClusterIds(NamedTuple):
     target: str
 
 
-def begun_with(record: FlowRecord | None) -> ClusterIds | None:
-    """The clusters in a flow's record; None before it has begun."""
-    return None if record is None else ClusterIds(record.source_cluster_id, record.target_cluster_id)
-
-
 def turned_refusal(flow: FlowName, begun: ClusterIds, found: ClusterIds) -> str | None:
     """Why a flow that has begun between ``begun`` must not go on between ``found``; None where it may.
 
@@ -68,7 +63,11 @@ class BegunFlows:
 
     def learn(self, records: Mapping[FlowName, FlowRecord | None]) -> bool:
         """Remember the clusters in flows' records; whether any of them was not known."""
-        found = {flow.live: begun for flow, record in records.items() if (begun := begun_with(record)) is not None}
+        found = {
+            flow.live: ClusterIds(record.source_cluster_id, record.target_cluster_id)
+            for flow, record in records.items()
+            if record is not None
+        }
         is_new = not found.keys() <= self.known.keys()
         self.known = found | self.known
         return is_new

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.ports import (
-    AnyNode,
     CheckpointPort,
     FlowClusters,
     GatewayPort,
@@ -37,7 +36,7 @@ class Dependencies:
     settings_store: SettingsStore
     audit_logs: AuditLogs
     node: str
-    nodes: NodesPort = field(default_factory=AnyNode)
+    nodes: NodesPort
     #: The id of the cluster that answers by some settings.
     cluster_id: Callable[[ClusterSettings], Awaitable[str]] = cluster_id
     timing: CoordinatorTiming = field(default_factory=CoordinatorTiming)

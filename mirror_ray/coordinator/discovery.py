@@ -124,7 +124,10 @@ class FlowDiscovery:
 
     def _may_lift_ends(self) -> bool:
         """Whether an earlier coordinator had set ends for partitions that were to wait for others, which nobody has."""
-        ended = self.state.with_ends() if self.settings.backfill is None and self._stopping is None else ()
+        if self.settings.backfill is not None or self._stopping is not None:
+            return False
+        records = self.state.records.partitions.items()
+        ended = [partition for partition, record in records if record.end_offset is not None]
         return bool(ended) and all(map(self._flow.is_unassigned, ended))
 
     async def discover(self, *, forced: bool = True) -> bool:

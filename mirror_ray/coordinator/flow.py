@@ -133,7 +133,8 @@ class FlowController(FlowDiscovery):
             allowed = view is not None and view.refused is None and not self.is_changing(partition.source)
             if allowed and view is not None and view.limits is not None:
                 limits[partition] = view.limits
-        waited_for = any(self.state.is_aligned(partition.source) for partition in limits)
+        records = (self.state.record(partition.source) for partition in limits)
+        waited_for = any(record is not None and record.aligned_at is not None for record in records)
         try:
             granted = await self.state.assign(limits, self.settings.produce.compression_type)
             if waited_for:

@@ -60,11 +60,6 @@ class FlowState(StateCache):
         """Whether the whole flow is paused."""
         return Pause() in self.records.paused
 
-    @property
-    def granted_acls(self) -> frozenset[Acl]:
-        """ACLs on the target that the flow gave, or was about to."""
-        return frozenset(self.records.acls.values())
-
     def refusal(self, flow: FlowName, source_id: str, target_id: str) -> str | None:
         """Why the flow must not run between clusters of these ids; None where it may."""
         return flow_refusal(flow, self.records, source_id, target_id)
@@ -95,15 +90,6 @@ class FlowState(StateCache):
         if record is None or pair is None or record.end_offset is None:
             return False
         return pair.source_offset >= record.end_offset
-
-    def with_ends(self) -> list[TopicPartition]:
-        """Partitions whose copies have an end."""
-        return [partition for partition, record in self.records.partitions.items() if record.end_offset is not None]
-
-    def is_aligned(self, partition: TopicPartition) -> bool:
-        """Whether the partition was ended together with its routes, and nobody has copied on since."""
-        record = self.record(partition)
-        return record is not None and record.aligned_at is not None
 
     def epoch(self, partition: TopicPartition) -> int:
         """The partition's last epoch; 0 before its first assignment."""

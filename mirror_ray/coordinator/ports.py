@@ -6,7 +6,6 @@ The real ones are in ``mirror_ray.coordinator.flow_clusters`` and the room ``act
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -180,17 +179,6 @@ class NodesPort(Protocol):
 
     async def request_room(self, replicators: int, cpus: float) -> None:
         """Have the autoscaler make room for so many more; 0 withdraws the request."""
-
-
-class AnyNode:
-    """Nodes that never go away and have room for everything, for a system in one process."""
-
-    async def probe(self, cpus: float) -> Nodes:  # noqa: ARG002 - of the port
-        """Room without end."""
-        return Nodes(room=sys.maxsize)
-
-    async def request_room(self, replicators: int, cpus: float) -> None:
-        """Nothing has to be requested."""
 
 
 class HeartbeatPort(Protocol):

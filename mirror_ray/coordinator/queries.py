@@ -40,10 +40,6 @@ class CoordinatorQueries:
         self._snapshot: SystemSnapshot | None = None
         self._snapshot_s = 0.0
 
-    async def health(self) -> str:
-        """Answers once the coordinator runs; the system's name."""
-        return self.parts.name
-
     async def configuration(self) -> MirrorSettings:
         """The settings that the system runs by; their text shows no secret.
 

@@ -118,7 +118,7 @@ class TopicSync:
             return
         groups = await synced_source_groups(self._port, self._settings, source)
         wanted = flow_acls(source, self._rules, self._remotes(), groups, self._acl_rules)
-        changes = acl_changes(wanted, target, self._flow.state.granted_acls, self._acl_rules)
+        changes = acl_changes(wanted, target, frozenset(self._flow.state.records.acls.values()), self._acl_rules)
         if not changes:
             self._settle_problems("ACL ", {})
             return

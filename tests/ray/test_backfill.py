@@ -63,11 +63,6 @@ def wait_for(mirror: Mirror, into: str, state: str) -> None:
     wait_until(lambda: (seen := found(mirror, into)) is not None and seen.state == state, 60, f"{into} {state}")
 
 
-def kill(pid: int) -> None:
-    """SIGKILL, by which nothing is told to anybody."""
-    os.kill(pid, signal.SIGKILL)
-
-
 def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
     """Into another topic, replicator and coordinator killed; then behind the live copy: every record once."""
     mark = f"b{uuid.uuid4().hex[:8]}"
@@ -90,10 +85,10 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
         assert [backfill.into for backfill in mirror.status().backfills] == [other]
         wait_until_begun(mirror, other)
-        kill(mirror.replicators[0].pid)
+        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
         with pytest.raises(ConfigError, match=r"under way|done"):
             mirror.backfill("A->B", read_request(topic, "earliest", None, into=other))
-        kill(mirror.status().coordinator_pid)
+        os.kill(mirror.status().coordinator_pid, signal.SIGKILL)
         wait_for(mirror, other, "done")
     assert mirror.status().backfills == ()
     # The coordinator that was started anew answers before it knows the topics.
@@ -121,7 +116,7 @@ def _behind(mirror: Mirror, clusters: Clusters, topic: str, first: dict[int, int
     with traffic(clusters, topic):
         mirror.backfill("A->B", read_request(topic, "earliest", None, behind=True))
         wait_until_begun(mirror, remote)
-        kill(mirror.replicators[0].pid)
+        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
         wait_for(mirror, remote, "done")
     wait_caught_up(mirror, {("A->B", topic): len(first)})
     source, copy = read_all(clusters.a.confluent_config(), topic), read_all(clusters.b.confluent_config(), remote)

@@ -50,12 +50,8 @@ def _address(mirror: Mirror) -> str:
 
 def _gateway_pid(url: str) -> int:
     port = int(url.rpartition(":")[2])
-    listening = (connection for connection in psutil.net_connections("tcp") if connection.status == psutil.CONN_LISTEN)
-    return next(
-        connection.pid
-        for connection in listening
-        if tuple(connection.laddr)[1:] == (port,) and connection.pid is not None
-    )
+    listening = (one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN)
+    return next(one.pid for one in listening if tuple(one.laddr)[1:] == (port,) and one.pid is not None)
 
 
 def _audited(url: str, topic: str) -> bool:

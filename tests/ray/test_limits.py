@@ -11,7 +11,6 @@ import pytest
 from mirror_ray.config.limits import LimitSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
-from mirror_ray.observe.status import FlowStatus
 from tests.support.clusters import Clusters, TopicMaker, set_quota
 from tests.support.kafka import Message, produce
 from tests.support.reading import assert_equal_copies
@@ -49,10 +48,6 @@ def _set(mirror: Mirror, **limits: str | None) -> None:
     time.sleep(_SETTLED_S)
 
 
-def _flow(mirror: Mirror) -> FlowStatus:
-    return mirror.flows[0]
-
-
 def _lag(mirror: Mirror, topic: str) -> int | None:
     return next(row.lag_records for row in mirror.topics() if row.topic == topic)
 
@@ -70,11 +65,11 @@ def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMa
     both = {"A": clusters.a, "B": clusters.b}
     limits = LimitSettings(bytes_per_second=_LIMIT)
     mirror = run(system, settings_of(both, "A->B", topics=f"{first}|{second}", replicators=2, limits=limits))
-    wait_until(lambda: mirror.flows and _flow(mirror).copying == 8, 30, "all copies")
+    wait_until(lambda: mirror.flows and mirror.flows[0].copying == 8, 30, "all copies")
     assigned = _assigned(mirror)
     time.sleep(_SETTLED_S)
     _check_kept(sum(_rates(clusters.b, *copies)))
-    assert _flow(mirror).why == f"held back by its limits ({_LIMIT:,} bytes/s)"
+    assert mirror.flows[0].why == f"held back by its limits ({_LIMIT:,} bytes/s)"
 
     _set(mirror, priorities=f"{second}=1")
     late, early = _rates(clusters.b, *copies)
@@ -88,16 +83,16 @@ def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMa
 
     later = datetime.now(UTC) + timedelta(hours=2)
     _set(mirror, windows=f"{later:%a %H}:00-{later:%H}:59")
-    wait_until(lambda: _flow(mirror).state == "paused", 10, "the window is closed")
-    assert _flow(mirror).why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
+    wait_until(lambda: mirror.flows[0].state == "paused", 10, "the window is closed")
+    assert mirror.flows[0].why == f"outside limits.windows; goes on {later:%a %H}:00 UTC"
     assert _rates(clusters.b, copies[0]) == [0.0]
 
     asyncio.run(set_quota(clusters.b, "producer_byte_rate", _LIMIT / 2))
     try:
         _set(mirror, windows=None, topics=None)
-        wait_until(lambda: _flow(mirror).why == "throttled by a quota of B's brokers", 20, "the quota is told of")
+        wait_until(lambda: mirror.flows[0].why == "throttled by a quota of B's brokers", 20, "the quota is told of")
     finally:
         asyncio.run(set_quota(clusters.b, "producer_byte_rate", None))
-    wait_until(lambda: _flow(mirror).lag_records == 0, 60, "all is copied")
+    wait_until(lambda: mirror.flows[0].lag_records == 0, 60, "all is copied")
     for topic, copy in zip((first, second), copies, strict=True):
         assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, copy)

@@ -23,7 +23,7 @@ from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, create_topic, produce
 from tests.support.reading import Record, read_all
-from tests.support.systems import run, settings_of, topics_with, wait_caught_up
+from tests.support.systems import copied, run, settings_of, topics_with, wait_caught_up
 from tests.support.unrecorded import translate_in_bulk as carry_out
 from tests.support.waiting import wait_until
 
@@ -68,11 +68,6 @@ class Scene:
     def read(self, cluster: DevCluster, topic: str) -> Mapping[int, list[Record]]:
         """By partition."""
         return read_all(cluster.confluent_config(), topic)
-
-
-def copied(mirror: Mirror) -> int:
-    """Records that the target has acknowledged."""
-    return sum(partition.position for partition in mirror.partitions())
 
 
 def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 from mirror_ray.config.settings import TransformSettings
-from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, produce
 from tests.support.reading import read_all
-from tests.support.systems import run, settings_of, wait_caught_up
+from tests.support.systems import kill_replicators, run, settings_of, wait_caught_up
 from tests.support.transforms import steps
-from tests.support.waiting import wait_until
 
 RECORDS = 40_000
 PARTITIONS = 2
@@ -34,12 +29,7 @@ def test_each_record_is_in_one_topic_through_kills_and_changes(
 
     produce(config, topic, _numbered(0), codec="lz4", batch_num_messages=50)
     mirror = run(system, settings({".*[01]": low, ".*[789]": high}))  # type: ignore[arg-type]
-    killed: set[int] = set()
-    for share in (0.1, 0.3):
-        wait_until(lambda at=share * 3 * RECORDS: _position(mirror) > at, 60, f"{share:.0%} copied")  # type: ignore[misc]
-        wait_until(lambda: mirror.replicators[0].pid not in {0, *killed}, 60, "another replicator")
-        killed.add(mirror.replicators[0].pid)
-        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
+    kill_replicators(mirror, 0.3 * RECORDS, 0.9 * RECORDS)
     names = ("A->B", f"A->B#{low}", f"A->B#{high}")
     wait_caught_up(mirror, {(name, topic): PARTITIONS for name in names}, 60)
     sources = read_all(config, topic)
@@ -63,7 +53,3 @@ def test_each_record_is_in_one_topic_through_kills_and_changes(
 def _numbered(first: int) -> list[Message]:
     numbers = range(first, first + RECORDS)
     return [Message(b"%d" % number * 20, b"%d" % number, partition=number % PARTITIONS) for number in numbers]
-
-
-def _position(mirror: Mirror) -> int:
-    return sum(partition.position for partition in mirror.partitions())

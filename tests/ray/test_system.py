@@ -11,7 +11,6 @@ import psutil
 import pytest
 import ray
 
-from actors.system import start_system
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
@@ -22,7 +21,7 @@ from tests.support.groups import commit, committed
 from tests.support.kafka import produce, sample_messages
 from tests.support.processes import wait_ended
 from tests.support.reading import assert_equal_copies
-from tests.support.systems import settings_of
+from tests.support.systems import copied, run, settings_of
 from tests.support.waiting import wait_until
 
 
@@ -33,11 +32,7 @@ def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorS
 
 def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0) -> None:
     """Wait until ``records`` of ``topic`` are acknowledged by the target."""
-
-    def done() -> bool:
-        return sum(partition.position for partition in mirror.partitions() if partition.topic == topic) == records
-
-    wait_until(done, timeout_s, f"{records} records of {topic} copied")
+    wait_until(lambda: copied(mirror, topic) == records, timeout_s, f"{records} records of {topic} copied")
 
 
 def test_actors_are_not_set_behind_other_work(ray_session: None) -> None:
@@ -49,8 +44,7 @@ def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: Top
     """A topic is copied whole, the attached shell shows it, heartbeats are emitted, down ends every process."""
     topic = make_topic(clusters.a, 4)
     produce(clusters.a.confluent_config(), topic, sample_messages(2000, partitions=4))
-    start_system(_settings(clusters, topic), name=system)
-    mirror = attach(system)
+    mirror = run(system, _settings(clusters, topic))
     _wait_for(mirror, topic, 2000)
     assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, f"A.{topic}")
     assert "A->B" in repr(mirror)
@@ -71,8 +65,7 @@ def test_killed_replicator_is_replaced_and_the_copy_is_equal(
     topic = make_topic(clusters.a, 6)
     config = clusters.a.confluent_config()
     produce(config, topic, sample_messages(3000, partitions=6))
-    start_system(_settings(clusters, topic, replicators=2), name=system)
-    mirror = attach(system)
+    mirror = run(system, _settings(clusters, topic, replicators=2))
     _wait_for(mirror, topic, 3000)
     wait_until(lambda: sorted(replicator.partitions for replicator in mirror.replicators) == [3, 3], 20, "three each")
     victim = mirror.replicators[1]
@@ -82,14 +75,12 @@ def test_killed_replicator_is_replaced_and_the_copy_is_equal(
     _wait_for(mirror, topic, 6000)
     elapsed_s = time.monotonic() - killed_s
     assert elapsed_s < 5, "\n".join(f"{event.time_ms} {event.subject}: {event.text}" for event in mirror.events())
-    wait_until(
-        lambda: (
-            [replicator.state for replicator in mirror.replicators] == ["running"] * 2
-            and mirror.replicators[1].pid != victim.pid
-        ),
-        20,
-        "a replacement",
-    )
+
+    def replaced() -> bool:
+        running = [replicator.pid for replicator in mirror.replicators if replicator.state == "running"]
+        return len(running) == 2 and victim.pid not in running
+
+    wait_until(replaced, 20, "a replacement")
     assert_equal_copies(config, clusters.b.confluent_config(), topic, f"A.{topic}")
 
 
@@ -98,8 +89,7 @@ def test_killed_coordinator_adopts_what_lives(clusters: Clusters, make_topic: To
     topic = make_topic(clusters.a, 2)
     config = clusters.a.confluent_config()
     produce(config, topic, sample_messages(500, partitions=2))
-    start_system(_settings(clusters, topic), name=system)
-    mirror = attach(system)
+    mirror = run(system, _settings(clusters, topic))
     _wait_for(mirror, topic, 500)
     before = mirror.status()
     os.kill(before.coordinator_pid, signal.SIGKILL)
@@ -116,8 +106,7 @@ def test_killed_checkpoint_actor_is_replaced_and_groups_go_on(
     """A group stands on the target within 5 s of its commit on the source, before and after the kill."""
     topic, group = make_topic(clusters.a), f"group-{system}"
     produce(clusters.a.confluent_config(), topic, sample_messages(100))
-    start_system(_settings(clusters, topic), name=system)
-    mirror = attach(system)
+    mirror = run(system, _settings(clusters, topic))
     _wait_for(mirror, topic, 100)
 
     def carried(offset: int) -> float:

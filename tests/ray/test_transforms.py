@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
-from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, produce
 from tests.support.reading import read_all
-from tests.support.systems import run, settings_of, wait_caught_up
+from tests.support.systems import kill_replicators, run, settings_of, wait_caught_up
 from tests.support.transforms import transforms
-from tests.support.waiting import wait_until
 
 RECORDS = 40_000
 PARTITIONS = 2
@@ -29,12 +24,7 @@ def test_killed_replicators_leave_out_and_copy_each_record_once(
     produce(config, topic, _numbered(), codec="lz4", batch_num_messages=50)
     pair = {"A": clusters.a, "B": clusters.b}
     mirror = run(system, settings_of(pair, "A->B", topics=topic, transforms=transforms(FILTER, HEADER)))
-    killed: set[int] = set()
-    for share in (0.1, 0.3):
-        wait_until(lambda at=share * RECORDS: _position(mirror) > at, 60, f"{share:.0%} copied")  # type: ignore[misc]
-        wait_until(lambda: mirror.replicators[0].pid not in {0, *killed}, 60, "another replicator")
-        killed.add(mirror.replicators[0].pid)
-        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
+    kill_replicators(mirror, 0.1 * RECORDS, 0.3 * RECORDS)
     wait_caught_up(mirror, {("A->B", topic): PARTITIONS}, 60)
     there = read_all(clusters.b.confluent_config(), f"A.{topic}")
     for partition, records in read_all(config, topic).items():
@@ -44,7 +34,3 @@ def test_killed_replicators_leave_out_and_copy_each_record_once(
 
 def _numbered() -> list[Message]:
     return [Message(b"%d" % number * 20, b"%d" % number, partition=number % PARTITIONS) for number in range(RECORDS)]
-
-
-def _position(mirror: Mirror) -> int:
-    return sum(partition.position for partition in mirror.partitions())

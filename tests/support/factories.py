@@ -8,6 +8,7 @@ from typing import Any
 
 from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.audit_logs import AuditLogs
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.assignment import Assignment, ReplicatorReport
 from mirror_ray.model.audit import AuditPrincipal
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
@@ -27,6 +28,12 @@ from mirror_ray.verification.ranges import ComparedRange, PositionPair, ranges_b
 
 #: Where a batch's header has the producer's id, epoch and sequence.
 _PRODUCER_AT = 43
+
+
+def acl(name: str, operation: str = "READ", **changes: Any) -> Acl:
+    """An ACL of a topic of that name; ``changes`` are fields, here and below."""
+    fields: dict[str, Any] = {"resource": "TOPIC", "pattern": "LITERAL", "principal": "User:ann", "host": "*"}
+    return Acl(**(fields | {"name": name, "operation": operation, "permission": "ALLOW"} | changes))
 
 
 def audit_logs(component: str = "test", system: str = "mirror") -> AuditLogs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Self, TypeVar
 
@@ -15,17 +15,16 @@ from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.kafka.audit_logs import AuditLogs
-from mirror_ray.model.notice import Notice
 from mirror_ray.observe.events import GapStatus
-from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.observe.groups import CheckpointReport
 from mirror_ray.observe.status import PartitionStatus
-from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.state.actor_names import replicator_name
 from mirror_ray.topics.port import KafkaTopicPort
 from tests.support.factories import audit_logs
 from tests.support.waiting import wait_until_async
+from tests.unit.coordinator.fake_ray import FakeHelpers, FakeMemory, FakeNodes
 
 #: On a machine that is busy otherwise.
 TIMEOUT_S = 60.0
@@ -55,28 +54,6 @@ class LocalSpawner:
         return {}
 
 
-class Silence:
-    """Neither heartbeats, nor a page, nor a memory of settings."""
-
-    async def address(self) -> str:
-        return ""
-
-    def notices(self) -> Sequence[Notice]:
-        return ()
-
-    async def ages_s(self) -> Mapping[str, float | None]:
-        return {}
-
-    async def stop(self) -> None:
-        """See ``HeartbeatPort``."""
-
-    async def load(self) -> bytes | None:
-        return None
-
-    async def save(self, blob: bytes | None) -> None:
-        """See ``MemoryPort``."""
-
-
 class LocalCheckpoint(GroupSyncService):
     """The checkpoint actor in this process."""
 
@@ -87,22 +64,6 @@ class LocalCheckpoint(GroupSyncService):
     async def report(self) -> CheckpointReport:
         await self.configure(self._wanted)
         return await super().report()
-
-
-class NoCheckpoint(Silence):
-    """Carries no group over."""
-
-    async def report(self) -> CheckpointReport:
-        return CheckpointReport(events=(), flows={})
-
-    async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
-        return ()
-
-    async def settle(self, deadline_s: float) -> bool:
-        return deadline_s > 0
-
-    async def translate(self, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> Translation:
-        raise NotImplementedError(flow, topic, partition, offset, back)
 
 
 class LocalSystem:
@@ -120,12 +81,13 @@ class LocalSystem:
                 spawner=LocalSpawner(),
                 flow_port=partial(KafkaFlowClusters, audit_logs=logs),
                 topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, logs.of(settings, flow.name)),
-                heartbeat=lambda _settings: Silence(),
-                checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: NoCheckpoint(),
-                gateway=lambda _settings: Silence(),
-                settings_store=Silence(),
+                heartbeat=lambda _settings: FakeHelpers(),
+                checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: FakeHelpers(),
+                gateway=lambda _settings: FakeHelpers(),
+                settings_store=FakeMemory(),
                 audit_logs=logs,
                 node="here",
+                nodes=FakeNodes(),
                 timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
             ),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,6 +61,21 @@ def run(name: str, settings: MirrorSettings) -> Mirror:
     """Start a system, or update the one of that name."""
     start_system(settings, name=name)
     return attach(name)
+
+
+def copied(mirror: Mirror, topic: str | None = None) -> int:
+    """How many source offsets of a topic, or of all, the target has acknowledged."""
+    return sum(partition.position for partition in mirror.partitions() if topic in (None, partition.topic))
+
+
+def kill_replicators(mirror: Mirror, *records: float) -> None:
+    """Kill the first replicator, and whichever comes in its place, as soon as so many records are copied."""
+    killed: set[int] = set()
+    for count in records:
+        wait_until(lambda at=count: copied(mirror) > at, 60, f"{count:.0f} copied")  # type: ignore[misc]
+        wait_until(lambda: mirror.replicators[0].pid not in {0, *killed}, 60, "another replicator")
+        killed.add(mirror.replicators[0].pid)
+        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
 
 
 def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], timeout_s: float = 30.0) -> None:

@@ -209,8 +209,8 @@ class FakeNodes:
 class FakeHelpers:
     """The heartbeat, the gateway and the checkpoint actor in one: they do nothing, and are up."""
 
-    log: list[str]
-    notes: list[Notice]
+    log: list[str] = field(default_factory=list)
+    notes: list[Notice] = field(default_factory=list)
 
     async def ages_s(self) -> Mapping[str, float | None]:
         return {"A->B": 1.0}

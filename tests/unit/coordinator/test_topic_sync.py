@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.service import CoordinatorService
-from mirror_ray.model.acls import Acl
 from mirror_ray.model.topics import ConfigValue
+from tests.support.factories import acl
 from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings, texts
 
 _INTERVAL_S = 0.02
@@ -28,18 +28,6 @@ def _flow(**topics: object) -> FlowSettings:
 def _retention(value: str, *, default: bool = False) -> Mapping[str, ConfigValue]:
     source = "DEFAULT_CONFIG" if default else "DYNAMIC_TOPIC_CONFIG"
     return {"retention.ms": ConfigValue(value=value, source=source)}  # type: ignore[arg-type]  # one of its values
-
-
-def _acl(name: str, operation: str = "READ", principal: str = "User:ann") -> Acl:
-    return Acl(
-        resource="TOPIC",
-        name=name,
-        pattern="LITERAL",
-        principal=principal,
-        host="*",
-        operation=operation,
-        permission="ALLOW",
-    )
 
 
 async def _begin(world: World, **topics: object) -> CoordinatorService:
@@ -110,7 +98,7 @@ async def test_a_paused_flow_leaves_the_target_alone(world: World) -> None:
 
 async def test_off_is_off(world: World) -> None:
     """Neither is asked for."""
-    world.topics.source_acls = {_acl("orders")}
+    world.topics.source_acls = {acl("orders")}
     await _begin(world, sync_configs_enabled=False, sync_acls_enabled=False)
     await eventually(lambda: "write partition/orders/0" in world.kafka.log)
     await asyncio.sleep(3 * _INTERVAL_S)
@@ -119,10 +107,10 @@ async def test_off_is_off(world: World) -> None:
 
 async def test_rights_are_given_once(world: World) -> None:
     """They are in the flow's state before they are on the target; a second round sends nothing."""
-    world.topics.source_acls = {_acl("orders"), _acl("orders", "WRITE"), _acl("orders", "ALL", "User:bob")}
+    world.topics.source_acls = {acl("orders"), acl("orders", "WRITE"), acl("orders", "ALL", principal="User:bob")}
     await _begin(world)
     await _rounds(world, "ACLs", 4)
-    given = {_acl("A.orders"), _acl("A.orders", "READ", "User:bob")}
+    given = {acl("A.orders"), acl("A.orders", "READ", principal="User:bob")}
     assert world.topics.target_acls == given
     assert len(world.topics.changed) == 1
     assert sum(key.startswith("acl/") for key in world.kafka.states[FLOW]) == len(given)
@@ -130,13 +118,13 @@ async def test_rights_are_given_once(world: World) -> None:
 
 async def test_only_rights_that_the_flow_gave_are_taken_back(world: World) -> None:
     """Also by a coordinator that did not give them, and only where that is asked for."""
-    local = _acl("A.orders", principal="User:local")
-    world.topics.source_acls, world.topics.target_acls = {_acl("orders")}, {local}
+    local = acl("A.orders", principal="User:local")
+    world.topics.source_acls, world.topics.target_acls = {acl("orders")}, {local}
     first = await _begin(world)
     await _rounds(world, "ACLs", 2)
     world.topics.source_acls = set()
     await _rounds(world, "ACLs", 2)
-    assert world.topics.target_acls == {local, _acl("A.orders")}
+    assert world.topics.target_acls == {local, acl("A.orders")}
     world.abandon(first)
     await world.running(settings(_flow(sync_acls_revocations=True)))
     await eventually(lambda: world.topics.target_acls == {local})
@@ -155,16 +143,7 @@ async def test_without_an_authorizer_nothing_is_done(world: World) -> None:
 
 async def test_groups_that_are_carried_over_get_their_rights(world: World) -> None:
     """Literal ones, and with patterns those that exist."""
-    group = Acl(
-        resource="GROUP",
-        name="app",
-        pattern="PREFIXED",
-        principal="User:ann",
-        host="*",
-        operation="READ",
-        permission="ALLOW",
-    )
-    world.topics.source_acls = {group}
+    world.topics.source_acls = {acl("app", resource="GROUP", pattern="PREFIXED")}
     world.topics.groups = {"app-1", "other", "connect-app"}
     await _begin(world, sync_acls_patterns=True, sync_acls_groups=True)
-    await eventually(lambda: {acl.name for acl in world.topics.target_acls} == {"app-1"})
+    await eventually(lambda: {given.name for given in world.topics.target_acls} == {"app-1"})
