@@ -57,15 +57,10 @@ _COLUMNS: Columns = (
 def audit(
     flow: FlowArgument = None,
     *,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"{TIME_FORMS}. Default: a day ago.", show_default=False)
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="ALIAS", help="Only what was changed on it.", show_default=False)
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"{TIME_FORMS}. Default: a day ago.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ALIAS", help="Only what was changed on it.")] = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND", help="Such as create_topic or pause; may be given again.", show_default=False),
+        list[str] | None, typer.Option(metavar="KIND", help="Such as create_topic or pause; may be given again.")
     ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="How many, the newest.")] = 100,
     config: ConfigOption = None,

@@ -53,12 +53,9 @@ _RANGES: Columns = (
 
 
 def backfill(
-    flow: Annotated[
-        str | None, typer.Argument(metavar="[FLOW]", help="For example 'A->B'.", show_default=False)
-    ] = None,
+    flow: Annotated[str | None, typer.Argument(metavar="[FLOW]", help="For example 'A->B'.")] = None,
     topic: Annotated[
-        str | None,
-        typer.Argument(metavar="[TOPIC]", help="The source's. Without it: list backfills.", show_default=False),
+        str | None, typer.Argument(metavar="[TOPIC]", help="The source's. Without it: list backfills.")
     ] = None,
     *,
     start: Annotated[
@@ -71,15 +68,10 @@ def backfill(
             metavar="WHERE",
             help="As --from; what lies there is not copied any more. Without it: up to now, or without --into to where"
             " the live copy began.",
-            show_default=False,
         ),
     ] = None,
-    into: Annotated[
-        str | None, typer.Option(metavar="OTHER", help="A new or empty topic on the target.", show_default=False)
-    ] = None,
-    partitions: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Only these partitions.", show_default=False)
-    ] = None,
+    into: Annotated[str | None, typer.Option(metavar="OTHER", help="A new or empty topic on the target.")] = None,
+    partitions: Annotated[str | None, typer.Option(metavar="N,N,...", help="Only these partitions.")] = None,
     behind: Annotated[
         bool, typer.Option("--behind", help="Without --into: older records may follow newer ones in the remote topic.")
     ] = False,

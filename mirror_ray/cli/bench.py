@@ -41,12 +41,10 @@ class Rival(StrEnum):
 
 def bench(
     against: Annotated[
-        Rival | None,
-        typer.Option(help="Run against MirrorMaker 2, too; without it mirror-ray runs alone.", show_default=False),
+        Rival | None, typer.Option(help="Run against MirrorMaker 2, too; without it mirror-ray runs alone.")
     ] = None,
     workload: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="This workload only; may be given several times.", show_default=False),
+        list[str] | None, typer.Option(metavar="NAME", help="This workload only; may be given several times.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Five workloads, shortened: under ten minutes.")] = False,
     size: Annotated[
@@ -55,10 +53,7 @@ def bench(
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--to",
-            metavar="DIR",
-            help="Write report.md, results.json and a picture for each workload there.",
-            show_default=False,
+            "--to", metavar="DIR", help="Write report.md, results.json and a picture for each workload there."
         ),
     ] = None,
     output: FormatOption = OutputFormat.table,

@@ -30,8 +30,7 @@ def chaos(
     faults: Annotated[int, typer.Option(min=1, help="How many faults; from 12 on each kind is among them.")] = 100,
     seed: Annotated[int, typer.Option(help="The same faults in the same order for the same seed.")] = 1,
     report_path: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="FILE.md", help="Write the report there, too.", show_default=False),
+        Path | None, typer.Option("--report", metavar="FILE.md", help="Write the report there, too.")
     ] = None,
     directory: Annotated[
         Path | None,
@@ -39,7 +38,6 @@ def chaos(
             "--dir",
             help="A new directory for the clusters' data and logs and the system's events, to be kept; without it a"
             " temporary one, kept where the copies are not what they should be.",
-            show_default=False,
         ),
     ] = None,
     forget_every_s: Annotated[

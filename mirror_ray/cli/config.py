@@ -18,14 +18,9 @@ _SYSTEM = "."
 
 
 def set_keys(
-    flow: Annotated[
-        str, typer.Argument(metavar="FLOW", help="For example 'A->B'; '.': the system's own keys.", show_default=False)
-    ],
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'; '.': the system's own keys.")],
     keys: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="KEY=VALUE...", help="Such as topics.include=orders.*; KEY- for its default.", show_default=False
-        ),
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="Such as topics.include=orders.*; KEY- for its default.")
     ],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would change, and change nothing.")] = False,

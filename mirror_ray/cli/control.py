@@ -17,9 +17,7 @@ from mirror_ray.cli.printable import printable
 from mirror_ray.cli.system import RequiredFlow
 from mirror_ray.model.errors import ConfigError
 
-_Scope = Annotated[
-    str | None, typer.Argument(metavar="[TOPIC[:PARTITION]]", help="Only this part of it.", show_default=False)
-]
+_Scope = Annotated[str | None, typer.Argument(metavar="[TOPIC[:PARTITION]]", help="Only this part of it.")]
 
 
 def _bound(option: str, text: str) -> Any:
@@ -41,8 +39,7 @@ def down(
 
 def scale(
     replicators: Annotated[
-        int | None,
-        typer.Argument(metavar="[N]", min=1, callback=possible_replicators, help="How many.", show_default=False),
+        int | None, typer.Argument(metavar="[N]", min=1, callback=possible_replicators, help="How many.")
     ] = None,
     *,
     minimum: Annotated[int | None, _bound("--min", "By load and lag, at least so many.")] = None,
@@ -101,12 +98,8 @@ _MEANING = {
 
 def resolve(
     flow: RequiredFlow,
-    scope: Annotated[
-        str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.", show_default=False)
-    ],
-    by: Annotated[
-        FaultAnswer, typer.Option(help="The answer; docs/operations.md says what each does.", show_default=False)
-    ],
+    scope: Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="What is in trouble, see `status`.")],
+    by: Annotated[FaultAnswer, typer.Option(help="The answer; docs/operations.md says what each does.")],
     yes: YesOption = False,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,

@@ -20,9 +20,7 @@ clusters = typer.Typer(
 
 @clusters.command()
 def up(
-    directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where their data and mm2.properties go.", show_default=False)
-    ] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="Where their data and mm2.properties go.")] = None,
     brokers: Annotated[int, typer.Option(min=1, help="Brokers of each cluster.")] = 1,
 ) -> None:
     """Run clusters A and B in the foreground, until Ctrl-C or `clusters down`. Data is kept."""

@@ -36,8 +36,7 @@ def possible_replicators(number: int | None) -> int | None:
 
 
 ConfigArgument = Annotated[
-    Path,
-    typer.Argument(metavar="CONFIG", parser=config_file, help="An mm2.properties or a YAML file.", show_default=False),
+    Path, typer.Argument(metavar="CONFIG", parser=config_file, help="An mm2.properties or a YAML file.")
 ]
 FormatOption = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to print it.")]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the running system.")]
@@ -47,20 +46,13 @@ AddressOption = Annotated[
         "--address",
         envvar="RAY_ADDRESS",
         help="Ray's address. Without it: the system's own Ray on this machine, else the Ray that runs here.",
-        show_default=False,
     ),
 ]
 WatchOption = Annotated[bool, typer.Option("-w", "--watch", help="Print it again every two seconds, until Ctrl-C.")]
-FlowArgument = Annotated[
-    str | None, typer.Argument(metavar="[FLOW]", help="One flow only, for example 'A->B'.", show_default=False)
-]
+FlowArgument = Annotated[str | None, typer.Argument(metavar="[FLOW]", help="One flow only, for example 'A->B'.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-TopicsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.", show_default=False)
-]
-SecondsOption = Annotated[
-    float | None, typer.Option("--for", metavar="SECONDS", min=0, help="End after so long.", show_default=False)
-]
+TopicsArgument = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source.")]
+SecondsOption = Annotated[float | None, typer.Option("--for", metavar="SECONDS", min=0, help="End after so long.")]
 
 DEFAULT_NAME = "mirror"
 

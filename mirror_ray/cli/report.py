@@ -26,17 +26,12 @@ DEFAULT_PRICE_PER_GB = 0.02
 
 def report(
     flow: RequiredFlow,
-    to: Annotated[
-        Path,
-        typer.Option("--to", metavar="DIR", help="The report's directory; later runs add to it.", show_default=False),
-    ],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The report's directory; later runs add to it.")],
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help=f"Show from then on: {TIME_FORMS}.", show_default=False),
+        str | None, typer.Option("--since", metavar="TIME", help=f"Show from then on: {TIME_FORMS}.")
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="Show up to then, in the same forms.", show_default=False),
+        str | None, typer.Option("--until", metavar="TIME", help="Show up to then, in the same forms.")
     ] = None,
     price_per_gb: Annotated[
         float, typer.Option("--price-per-gb", min=0, help="Of a GB (1,000,000,000 bytes) over the link.")

@@ -69,10 +69,9 @@ def status(
 def lag(
     *,
     flow: FlowArgument = None,
-    topic: Annotated[str | None, typer.Option(help="One topic only.", show_default=False)] = None,
+    topic: Annotated[str | None, typer.Option(help="One topic only.")] = None,
     above: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Exit 1 if a partition lags more than N records.", show_default=False),
+        int | None, typer.Option(metavar="N", min=0, help="Exit 1 if a partition lags more than N records.")
     ] = None,
     output: FormatOption = OutputFormat.table,
     watch: WatchOption = False,
@@ -119,9 +118,7 @@ def topics(
 
 def groups(
     flow: FlowArgument = None,
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="One group only, by partition.", show_default=False)
-    ] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="One group only, by partition.")] = None,
     output: FormatOption = OutputFormat.table,
     watch: WatchOption = False,
     address: AddressOption = None,

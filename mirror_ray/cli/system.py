@@ -26,10 +26,9 @@ ConfigOption = Annotated[
         metavar="FILE",
         parser=config_file,
         help="The system's configuration; needed where no system runs, or Ray is gone.",
-        show_default=False,
     ),
 ]
-RequiredFlow = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.", show_default=False)]
+RequiredFlow = Annotated[str, typer.Argument(metavar="FLOW", help="For example 'A->B'.")]
 
 
 def with_system(name: str, address: str | None, show: Callable[[Mirror], None], *, watch: bool = False) -> None:

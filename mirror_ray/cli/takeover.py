@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _FlowsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[FLOW...]", help="For example 'A->B'; all enabled ones without it.", show_default=False),
+    list[str] | None, typer.Argument(metavar="[FLOW...]", help="For example 'A->B'; all enabled ones without it.")
 ]
 _DryOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; nothing is written.")]
 _ForceOption = Annotated[
@@ -57,12 +56,10 @@ _TopicOption = Annotated[
         "--offsets-topic",
         metavar="TOPIC",
         help="offset.storage.topic of the Connect cluster that MM2 runs in; without it, dedicated mode's.",
-        show_default=False,
     ),
 ]
 _ConnectorOption = Annotated[
-    str | None,
-    typer.Option("--connector", metavar="NAME", help="MM2's source connector in that cluster.", show_default=False),
+    str | None, typer.Option("--connector", metavar="NAME", help="MM2's source connector in that cluster.")
 ]
 _GroupOption = Annotated[
     str | None,
@@ -70,7 +67,6 @@ _GroupOption = Annotated[
         "--connect-group",
         metavar="GROUP",
         help="group.id of MM2's workers, which must have no members; in dedicated mode it is known.",
-        show_default=False,
     ),
 ]
 _TAKEN: Columns = (

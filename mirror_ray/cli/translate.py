@@ -49,29 +49,17 @@ _FILE = "translated.parquet"
 def translate(
     flow: RequiredFlow,
     partition: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TOPIC:PARTITION]", help="A partition of the source, with --offset.", show_default=False
-        ),
+        str | None, typer.Argument(metavar="[TOPIC:PARTITION]", help="A partition of the source, with --offset.")
     ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="A group's offsets.", show_default=False)
-    ] = None,
-    offset: Annotated[
-        int | None, typer.Option("--offset", metavar="N", min=0, help="An offset.", show_default=False)
-    ] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="GROUP", help="A group's offsets.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", metavar="N", min=0, help="An offset.")] = None,
     back: Annotated[bool, typer.Option("--back", help="The offset is one of the remote partition.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All groups' offsets.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Of --all: Spark reads the maps, for very many rows.")] = False,
     as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of", metavar="TIME", help=f"Of --all: what was committed then. {TIME_FORMS}.", show_default=False
-        ),
+        str | None, typer.Option("--as-of", metavar="TIME", help=f"Of --all: what was committed then. {TIME_FORMS}.")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help=f"Of --all: write DIR/{_FILE}, too.", show_default=False)
-    ] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help=f"Of --all: write DIR/{_FILE}, too.")] = None,
     commit: Annotated[
         bool, typer.Option("--commit", help="Of --all: commit them on the target, by the rules of the group sync.")
     ] = False,

@@ -44,10 +44,7 @@ def up(
     ] = False,
     for_s: SecondsOption = None,
     replicators: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, callback=possible_replicators, help="How many replicators.", show_default=False
-        ),
+        int | None, typer.Option(metavar="N", min=1, callback=possible_replicators, help="How many replicators.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change a running system without asking.")] = False,
     address: AddressOption = None,

@@ -48,18 +48,14 @@ _REPORT_INTERVAL_S = 5.0
 def verify(
     flow: RequiredFlow,
     topics: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TOPIC]...", help="Topics of the source; without any, all of them.", show_default=False
-        ),
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics of the source; without any, all of them.")
     ] = None,
     sample: Annotated[
         float,
         typer.Option("--sample", metavar="F", help="Look at this fraction of the ranges, spread over each topic."),
     ] = 1.0,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help=f"Records from then on: {TIME_FORMS}.", show_default=False),
+        str | None, typer.Option("--since", metavar="TIME", help=f"Records from then on: {TIME_FORMS}.")
     ] = None,
     by_spark: Annotated[
         bool, typer.Option("--spark", help="Let Spark read and hash, in the system's Ray: for very large topics.")

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import WithDefaultSchema
 
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
 from mirror_ray.config.base import UnknownFieldError, field_path
@@ -41,9 +43,20 @@ class NativeConfig(SystemSettings):
     flows: dict[str, NativeFlow]
 
 
+class _NativeSchema(GenerateJsonSchema):
+    """Without what repeats: titles that are fields' names, and defaults of sections, which their fields have."""
+
+    def field_title_should_be_set(self, _schema: object) -> bool:
+        return False
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        is_section = isinstance(schema.get("default"), BaseModel)
+        return self.generate_inner(schema["schema"]) if is_section else super().default_schema(schema)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON schema of the native form."""
-    schema = NativeConfig.model_json_schema()
+    schema = NativeConfig.model_json_schema(schema_generator=_NativeSchema)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "mirror-ray configuration"
     return schema

@@ -48,7 +48,7 @@ def _help_pages(name: str, command: Any, parent: Any = None) -> Iterator[str]:
     """In plain text: no terminal decides about it."""
     command.rich_markup_mode = None
     context = command.make_context(
-        name, [], parent=parent, resilient_parsing=True, terminal_width=120, max_content_width=120
+        name, [], parent=parent, resilient_parsing=True, terminal_width=240, max_content_width=240
     )
     yield command.get_help(context)
     for child in getattr(command, "commands", {}):
