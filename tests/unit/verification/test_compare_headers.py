@@ -20,7 +20,7 @@ from mirror_ray.topics.flow_comparison import compare_flow
 from mirror_ray.verification.cluster_queries import no_system
 from mirror_ray.verification.difference import Difference
 from mirror_ray.verification.report import BatchHeaders, Halt, UncomparedAccount
-from tests.unit.verification.test_log_ends import line
+from tests.unit.verification.test_cluster_queries import line
 
 WHERE = TopicPartition("t", 0)
 BEGUN = FlowStateRecords(

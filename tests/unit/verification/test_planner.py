@@ -35,13 +35,14 @@ Ends = tuple[int, int, int]
 _FIRST = ComparedRange(0, 40, 0, 40)
 
 
-class _Cluster:
+class LogCluster:
     """Topics of one partition, with their log's start, end, and end for consumers."""
 
     def __init__(self, alias: str, logs: Mapping[str, Ends]) -> None:
         self.settings = SimpleNamespace(alias=alias)
         self.logs = dict(logs)
-        self.asked = 0
+        #: What was asked for, and how, in each request for offsets.
+        self.asked: list[tuple[frozenset[int], str]] = []
         partition = PartitionMetadata(partition=0, leader=1, leader_epoch=0, replicas=(1,), isr=(1,), error_code=0)
         self.metadata = ClusterMetadata(
             cluster_id=alias,
@@ -55,7 +56,7 @@ class _Cluster:
         return ClusterMetadata(cluster_id="", brokers={}, controller_id=1, topics={**missing, **self.metadata.topics})
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, Any]:
-        self.asked += 1
+        self.asked.append((frozenset(wanted.values()), isolation))
         return {at: OffsetAnswer(self._offset(at, which, isolation), 0) for at, which in wanted.items()}
 
     def _offset(self, partition: TopicPartition, which: int, isolation: str) -> int:
@@ -92,13 +93,13 @@ def _plan(
     wanted: VerifyRequest | None = None,
 ) -> CompareJob:
     """The job of the one partition."""
-    clusters = _Cluster("A", {"orders": source}), _Cluster("B", {"A.orders": target, STATE: (0, 0, 0)})
+    clusters = LogCluster("A", {"orders": source}), LogCluster("B", {"A.orders": target, STATE: (0, 0, 0)})
     return _plan_of(monkeypatch, clusters, record, segments, wanted)[0]
 
 
 def _plan_of(
     monkeypatch: pytest.MonkeyPatch,
-    clusters: tuple[_Cluster, _Cluster],
+    clusters: tuple[LogCluster, LogCluster],
     record: PartitionRecord | None = None,
     segments: Iterable[Segment] = (),
     wanted: VerifyRequest | None = None,
@@ -191,12 +192,12 @@ def test_a_shared_topic_that_lost_its_end_is_not_checked(monkeypatch: pytest.Mon
 
 def test_logs_that_seem_short_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new leader does not show at once all that was committed."""
-    source = _Cluster("A", {"orders": (0, 1000, 1000)})
-    target = _Cluster("B", {"A.orders": (0, 900, 900), STATE: (0, 0, 0)})
+    source = LogCluster("A", {"orders": (0, 1000, 1000)})
+    target = LogCluster("B", {"A.orders": (0, 900, 900), STATE: (0, 0, 0)})
     answers = target.list_offsets
 
     async def grown(wanted: Mapping[TopicPartition, int], isolation: str) -> dict[TopicPartition, Any]:
-        if target.asked > 6:
+        if len(target.asked) > 6:
             target.logs["A.orders"] = (0, 1000, 1000)
         return await answers(wanted, isolation)
 
@@ -208,12 +209,12 @@ def test_logs_that_seem_short_are_asked_again(monkeypatch: pytest.MonkeyPatch) -
 def test_a_flow_of_which_no_topic_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error: a missing right is no proof of anything."""
     with pytest.raises(ConfigError, match=r"nothing to verify.*DESCRIBE"):
-        _plan_of(monkeypatch, (_Cluster("A", {}), _Cluster("B", {})))
+        _plan_of(monkeypatch, (LogCluster("A", {}), LogCluster("B", {})))
 
 
 def test_a_source_that_ends_in_a_gap_of_the_map_is_not_waited_for() -> None:
     """Its reading would never end."""
     gap = SegmentGap(CountedPair(10, 10, 10), CountedPair(30, 20, 20))
-    cluster: Any = _Cluster("A", {"orders": (0, 20, 20)})
+    cluster: Any = LogCluster("A", {"orders": (0, 20, 20)})
     with pytest.raises(MirrorError, match="orders-0 ends at 20, and was copied up to 30"):
         asyncio.run(read_gap(cluster, SOURCE, TopicId("id of orders"), gap, read_committed=True))

@@ -13,13 +13,13 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.segment import Segment
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import UncomparedAccount
-from tests.unit.verification.test_planner import STATE, _Cluster, _plan, _plan_of, _record
+from tests.unit.verification.test_planner import STATE, LogCluster, _plan, _plan_of, _record
 
 HEADERS = VerifyRequest(headers_only=True)
 MAP = (Segment(0, 0, 100, 0),)
 
 
-class _Electing(_Cluster):
+class _Electing(LogCluster):
     """Its leaders change: so many questions for where logs end are not answered."""
 
     unanswered = 0
@@ -39,7 +39,7 @@ def test_a_leader_that_does_not_tell_where_its_log_ends(
     """It is asked again; without an answer it is not known what lies behind the acknowledged."""
     target = _Electing("B", {"A.orders": (0, 103, 103), STATE: (0, 0, 0)})
     target.unanswered = unanswered
-    clusters = _Cluster("A", {"orders": (0, 100, 100)}), target
+    clusters = LogCluster("A", {"orders": (0, 100, 100)}), target
     (job,) = _plan_of(monkeypatch, clusters, _record(source_offset=100, target_offset=100), MAP, wanted)
     if unanswered < 1000:
         assert (job.reason, job.uncompared) == (None, ((100, 103),))
@@ -49,8 +49,8 @@ def test_a_leader_that_does_not_tell_where_its_log_ends(
 
 def test_what_is_not_copied_of_a_partition_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it."""
-    target = _Cluster("B", {STATE: (0, 0, 0)})
-    (job,) = _plan_of(monkeypatch, (_Cluster("A", {"orders": (20, 100, 100)}), target))
+    target = LogCluster("B", {STATE: (0, 0, 0)})
+    (job,) = _plan_of(monkeypatch, (LogCluster("A", {"orders": (20, 100, 100)}), target))
     assert "is missing on cluster B" in str(job.reason)
     assert job.account == UncomparedAccount(not_copied=80)
 

@@ -16,7 +16,7 @@ from mirror_ray.verification.ranges import PositionPair, mapped_spans, subtract_
 from mirror_ray.verification.uncompared import halt_of
 from mirror_ray.verification.uncompared_records import swapped
 from tests.support.factories import partition_record
-from tests.unit.verification.test_log_ends import line
+from tests.unit.verification.test_cluster_queries import line
 
 SOURCE = TopicPartition("t", 0)
 
