@@ -18,12 +18,7 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Read a point in time, and return it in epoch milliseconds.
-
-    Args:
-        text: A length of time before now (``90s``, ``15m``, ``24h``, ``7d``), a date, a date and time (in local time
-            where it names no zone), or epoch milliseconds.
-        now_ms: The present, in epoch milliseconds.
+    """Read a point in time in one of ``TIME_FORMS``, and return it in epoch milliseconds.
 
     Raises:
         ConfigError: The text is none of these, or not in the calendar.

@@ -37,10 +37,7 @@ class FieldPath(NamedTuple):
 def field_path(model: type[BaseModel], path: Sequence[object], *, into_values: bool = False) -> FieldPath:
     """The innermost field of ``model`` that a path such as ``("topics", "include")`` leads to.
 
-    Args:
-        model: The section that the path begins at.
-        path: Names of fields, and what is below the last one.
-        into_values: Whether the path goes on in the values of optional fields and of mappings.
+    ``into_values``: whether the path goes on in the values of optional fields and of mappings.
 
     Raises:
         UnknownFieldError: A section on the way has no such field.

@@ -23,9 +23,7 @@ _LARGEST_BYTES: Final = 1 << 20
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> LoadedConfig:
     """Load ``mm2.properties`` or a native YAML file; the suffix decides which it is, else the content.
 
-    Args:
-        path: The file.
-        environ: What the ``env`` config provider reads; the process's environment by default.
+    ``environ``: what the ``env`` config provider reads; the process's environment by default.
 
     Raises:
         ConfigError: With all mistakes at once, each naming the file and the key.

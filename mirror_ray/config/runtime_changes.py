@@ -20,13 +20,9 @@ from mirror_ray.model.names import FlowName
 
 
 def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[str, str | None]) -> MirrorSettings:
-    """The settings with changed keys of one flow, or of the system if ``flow`` is None.
+    """The settings of the running system with changed keys of one flow, or of the system if ``flow`` is None.
 
-    Args:
-        settings: The settings of the running system.
-        flow: Its name, ``A->B``.
-        changes: Values by key, for example ``topics.include``: lists separated by commas, the rest as in YAML. None:
-            the default.
+    ``changes``: values by key, lists separated by commas, the rest as in YAML; None: the default.
 
     Raises:
         ConfigError: With a sentence for each change that is refused; then nothing is changed.

@@ -51,9 +51,7 @@ def check_names(flow: FlowSettings, field_name: Callable[[str], str]) -> Iterato
 def check_named_flows(flows: Sequence[FlowSettings], literals: Mapping[FlowName, Sequence[str]]) -> Iterator[str]:
     """Yield a sentence for each unintended merge of topics, and for each copy that would be copied back.
 
-    Args:
-        flows: The enabled flows, each with the names that all of them give.
-        literals: The topics that a flow's filter lists by plain names.
+    ``flows``: the enabled ones. ``literals``: the topics that a flow's filter lists by plain names.
     """
     if not any(flow.topics.map or flow.topics.rename for flow in flows):
         return

@@ -20,16 +20,9 @@ from mirror_ray.topics.discovery_rules import TopicSide, cluster_refusal
 
 
 class FlowSession:
-    """An async context manager.
+    """An async context manager: the flow, its clusters, its state, and its state topic.
 
-    Attributes:
-        flow: The flow.
-        source: Its source.
-        target: Its target.
-        selected: The topics that it copies, each with its remote topic's name.
-        state: Its state.
-        store: Its state topic; nothing is written before ``claim``.
-        audit_log: Keeps what is changed.
+    ``selected``: the topics that it copies, with their remote topics' names. Nothing is written before ``claim``.
     """
 
     def __init__(self, settings: MirrorSettings, name: FlowName, purpose: str, audit_log: AuditLog) -> None:

@@ -25,11 +25,7 @@ class Mm2Activity:
 def why_running(flow: FlowName, group: str | None, before: Mm2Activity, after: Mm2Activity) -> str | None:
     """The strongest sign that MM2 still runs for a flow, and what to do; None: there is no sign.
 
-    Args:
-        flow: The flow.
-        group: The Connect group of MM2's workers; None: not known.
-        before: What it left first.
-        after: What it left some seconds later.
+    ``group``: the Connect group of its workers; None: not known. ``before``, ``after``: what it left, seconds apart.
     """
     stop = f"stop MirrorMaker 2 for {flow}, wait until that is over, then run this again"
     if after.workers is not None and after.workers not in WITHOUT_MEMBERS:
@@ -38,8 +34,10 @@ def why_running(flow: FlowName, group: str | None, before: Mm2Activity, after: M
             f"process that was killed counts as a member for 10 s (session.timeout.ms). Where it goes on for other "
             f"flows, set {flow}.enabled=false and {flow}.emit.heartbeats.enabled=false in its configuration"
         )
-    for ends, name in ((before.remote_ends, "remote topic"), (before.offsets_ends, "MirrorMaker 2's offsets topic")):
-        now = after.remote_ends if ends is before.remote_ends else after.offsets_ends
+    for ends, now, name in (
+        (before.remote_ends, after.remote_ends, "remote topic"),
+        (before.offsets_ends, after.offsets_ends, "MirrorMaker 2's offsets topic"),
+    ):
         grown = next((partition for partition in sorted(now) if now[partition] != ends.get(partition, 0)), None)
         if grown is not None:
             return (

@@ -22,10 +22,7 @@ from mirror_ray.model.pattern_syntax import escaped
 def backfill_settings(flow: FlowSettings, identity: str, backfill: BackfillSettings | None = None) -> FlowSettings:
     """The settings of a backfill of a flow. It publishes no statistics, and its faults wait for a decision.
 
-    Args:
-        flow: The flow beside which it copies.
-        identity: The backfill's id.
-        backfill: What it copies; None where that does not matter.
+    ``backfill``: what it copies; None where that does not matter.
     """
     changed: dict[str, object] = {
         "name": FlowName(flow.name.source, flow.name.target, identity),
