@@ -10,6 +10,7 @@ import typer
 from mirror_ray.cli.options import ConfigArgument, FormatOption, OutputFormat
 from mirror_ray.cli.output import Columns, Row, column, count, emit, out, say, table
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.topics import NewRemoteTopic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,26 +131,16 @@ def _changes(flow: FlowPlan) -> list[dict[str, Any]]:
     changes = []
     for topic in flow.topics:
         if topic.create is not None:
-            changes.append(_creation(flow, topic.source_topic, topic.create))
+            changes.append(_change(flow, "create", topic.source_topic, topic.create))
         elif topic.extend is not None:
-            changes.append(
-                {
-                    "action": "extend",
-                    "flow": str(flow.flow),
-                    "source_topic": topic.source_topic,
-                    "remote_topic": topic.remote_topic,
-                    "partitions": topic.extend.to_partitions,
-                    "replication_factor": None,
-                    "begins": flow.begins.get(topic.source_topic, ""),
-                    "configs": {},
-                }
-            )
-    return changes + [_creation(flow, "-", topic) for topic in flow.internal_topics]
+            extended = NewRemoteTopic(name=topic.remote_topic, partitions=topic.extend.to_partitions)
+            changes.append(_change(flow, "extend", topic.source_topic, extended))
+    return changes + [_change(flow, "create", "-", topic) for topic in flow.internal_topics]
 
 
-def _creation(flow: FlowPlan, source_topic: str, topic: Any) -> dict[str, Any]:
+def _change(flow: FlowPlan, action: str, source_topic: str, topic: NewRemoteTopic) -> dict[str, Any]:
     return {
-        "action": "create",
+        "action": action,
         "flow": str(flow.flow),
         "source_topic": source_topic,
         "remote_topic": topic.name,

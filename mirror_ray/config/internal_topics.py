@@ -49,21 +49,15 @@ class InternalTopic:
     @property
     def configs(self) -> dict[str, str]:
         """The configs that it is created with."""
-        sizes = {} if self.segment_bytes is None else {"segment.bytes": str(self.segment_bytes)}
+        sizes = {"segment.bytes": self.segment_bytes, "max.message.bytes": self.max_message_bytes}
+        configs = {key: str(size) for key, size in sizes.items() if size is not None}
         if self.retention_ms is None:
-            return {"cleanup.policy": "compact", **sizes}
-        if self.max_message_bytes is not None:
-            sizes["max.message.bytes"] = str(self.max_message_bytes)
-        if self.retention_ms < 0:
-            return {"cleanup.policy": "delete", "retention.ms": "-1", **sizes}
-        # Only closed segments are deleted.
-        closed_ms = max(_LEAST_SEGMENT_MS, self.retention_ms // _SEGMENTS_OF_RETENTION)
-        return {
-            "cleanup.policy": "delete",
-            "retention.ms": str(self.retention_ms),
-            "segment.ms": str(closed_ms),
-            **sizes,
-        }
+            return {"cleanup.policy": "compact", **configs}
+        if self.retention_ms >= 0:
+            # Only closed segments are deleted.
+            closed_ms = max(_LEAST_SEGMENT_MS, self.retention_ms // _SEGMENTS_OF_RETENTION)
+            configs = {"segment.ms": str(closed_ms), **configs}
+        return {"cleanup.policy": "delete", "retention.ms": str(self.retention_ms), **configs}
 
 
 def audit_log(source_alias: str, retention_ms: int) -> InternalTopic:

@@ -67,6 +67,6 @@ def _masked(problems: Sequence[str], referred: Iterable[str]) -> Sequence[str]:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    for whole in map(str.strip, (value, *re.split(r"[,:=\r\n]", value))):
-        for shown in (whole, repr(whole)[1:-1]):
+    for text in map(str.strip, (value, *re.split(r"[,:=\r\n]", value))):
+        for shown in (text, repr(text)[1:-1]):
             yield from (shown[:length] for length in (len(shown), *_CUT_TO) if length <= len(shown) >= _SHORTEST_HIDDEN)

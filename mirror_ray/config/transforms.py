@@ -85,7 +85,7 @@ def with_routes(flows: Iterable[FlowSettings]) -> Iterator[FlowSettings]:
     """Yield each flow, followed by its routes: a flow for each remote topic that its transforms send records to.
 
     Raises:
-        ValueError: A transform can't be loaded; ``check_transforms`` tells it earlier.
+        ValueError: A transform can't be loaded; ``check_transforms`` reports it earlier.
     """
     for flow in flows:
         yield flow

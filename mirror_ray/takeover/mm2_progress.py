@@ -51,8 +51,8 @@ def match(
         before: Contents of the source's records up to the one that MM2 noted, the newest ones in order.
         behind: Of those behind it.
         target: Of the last records of the target.
-        pairs: Places in ``target`` of which MM2 said which place in ``before`` and ``behind``, counted through, they
-            are: they hold where the contents agree.
+        pairs: By position in ``target``, the position in ``before`` and ``behind``, counted through, that MM2 published
+            of it: they hold where the contents agree.
 
     Guarantees: records of ``behind`` count as copied only if the target holds them in order and without a gap, behind
     a record of ``before`` that no other one of either list equals, or that ``pairs`` names: the last such one. So where
@@ -69,29 +69,29 @@ class _Chain:
         self._source = [*before, *behind]
         self._noted = len(before)
         self._pairs = pairs
-        self._places: dict[bytes, list[int]] = {}
-        for place, content in enumerate(self._source):
-            self._places.setdefault(content, []).append(place)
+        self._positions: dict[bytes, list[int]] = {}
+        for position, content in enumerate(self._source):
+            self._positions.setdefault(content, []).append(position)
         #: Where the source's next record would be; None: outside of a chain.
         self._next: int | None = None
         #: How far the last chain came, and those before it; None: there was none.
         self._top: int | None = None
         self._furthest = 0
-        #: Records outside of chains: those that the source has, by their first place, and others behind the last chain.
+        #: Records outside of chains: first positions of those that the source has, and others behind the last chain.
         self._loose: list[int] = []
         self._strange = 0
 
     def take(self, number: int, content: bytes) -> None:
         """The next record of the target."""
-        following, found = self._next, self._places.get(content, [])
+        following, found = self._next, self._positions.get(content, [])
         if following is not None and following < len(self._source) and self._source[following] == content:
             self._reach(following)
-        elif (place := self._beginning(number, found)) is not None:
+        elif (position := self._beginning(number, found)) is not None:
             # Contents may come round again: what is nearer to the end counts.
             self._furthest, self._top = max(self._furthest, self._top or 0), None
-            self._reach(place)
+            self._reach(position)
         elif following is not None and found and found[0] < (self._top or 0):
-            self._reach(max(place for place in found if place < (self._top or 0)))
+            self._reach(max(position for position in found if position < (self._top or 0)))
         else:
             self._next = None
             self._loose += found[:1]
@@ -106,16 +106,16 @@ class _Chain:
         first = self._noted == 0 and self._next is None
         return found[0] if len(found) == 1 and (found[0] < self._noted or (first and found[0] == 0)) else None
 
-    def _reach(self, place: int) -> None:
-        self._next, self._strange = place + 1, 0
-        self._top = max(self._top or 0, place + 1)
+    def _reach(self, position: int) -> None:
+        self._next, self._strange = position + 1, 0
+        self._top = max(self._top or 0, position + 1)
 
     def result(self) -> ProgressMatch:
         left = len(self._source) - self._noted
         if self._top is None:
             return ProgressMatch(copied=0, doubtful=left, reason=NOTHING_ALIKE)
         top = max(self._top, self._noted)
-        there = {place for place in self._loose if place >= top} | set(range(top, self._furthest))
+        there = {position for position in self._loose if position >= top} | set(range(top, self._furthest))
         doubtful = min(len(there) + self._strange, len(self._source) - top)
         if self._next is None or doubtful:
             return ProgressMatch(copied=top - self._noted, doubtful=doubtful, reason=NOT_ALL_ALIKE)
