@@ -49,11 +49,11 @@ class RayReplicator:
         await self._call(self._handle.configure.remote(settings, fingerprint))
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_heard: int
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_taken: int
     ) -> ReplicatorReport:
         """Hand over assignments and quota shares, and take the report."""
         report: ReplicatorReport = await self._call(
-            self._handle.exchange.remote(assignments, full, allowances, events_heard)
+            self._handle.exchange.remote(assignments, full, allowances, events_taken)
         )
         return report
 

@@ -1,4 +1,4 @@
-"""Files and directories that no other user of the machine can look into, write to, or have made for us beforehand.
+"""Files and directories that no other user of the machine can read, write to, or have made for us beforehand.
 
 Each function raises a ConfigError where what is there belongs to another user, or is something else than it should be;
 a MirrorError where it can't be made or written.

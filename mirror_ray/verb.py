@@ -1,6 +1,6 @@
-"""Declares what a system can be asked and told: a method's signature and docstring are all that a client needs.
+"""Declares the queries and commands of a system: a method's signature and docstring are all that a client needs.
 
-A *query* changes nothing; a *command* is kept in the audit log and told as an event. The methods of
+A *query* changes nothing; a *command* is kept in the audit log and in the event log. The methods of
 ``mirror_ray.mirror.CoordinatorClient`` are declared so, and ``mirror_ray.coordinator`` has a method of the same name
 and parameters for each. A parameter ``flow`` names the flow that a command is about, one ``dry_run`` says that it
 changes nothing.
@@ -17,7 +17,7 @@ from typing import Any, Literal, ParamSpec, Protocol, Self, TypeVar
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: What a command changes, as the audit log shows it before and after; None: only its answer tells.
+#: What a command changes, as the audit log shows it before and after; None: only its answer does.
 AuditedState = Literal["flows", "paused", "replicators", "scaling"]
 
 _ANSWER_S = 30.0

@@ -22,7 +22,7 @@ def writing(path: Path) -> Iterator[None]:
         raise MirrorError(f"{path} can't be written: {error.strerror or error}") from error
 
 
-def said_of(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """What the operating system says of an error, with the file where it names one."""
-    said = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {said}" if error.filename else said
+    text = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {text}" if error.filename else text

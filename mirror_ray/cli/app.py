@@ -19,7 +19,7 @@ from mirror_ray.cli.output import say
 from mirror_ray.cli.printable import PrintableFormatter, printable
 from mirror_ray.cli.streams import open_streams
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.writing import said_of
+from mirror_ray.writing import os_error_text
 
 _FAILED_IN_THE_MIDDLE = 4
 #: Errors of the network, which are reported in sentences where they occur.
@@ -110,7 +110,7 @@ def _load(name: str) -> Any:
 def _report(error: MirrorError | OSError) -> int:
     """Print what is wrong, and return the exit code."""
     if isinstance(error, OSError):
-        say(f"error: {said_of(error)}", "red")
+        say(f"error: {os_error_text(error)}", "red")
         return _FAILED_IN_THE_MIDDLE
     for line in str(error).splitlines():
         say(f"error: {line}", "red")

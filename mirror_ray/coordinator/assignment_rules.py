@@ -45,17 +45,17 @@ def assign(
     if not replicators:
         return {}
     held: dict[str, list[FlowPartition]] = {name: [] for name in sorted(replicators)}
-    homeless: list[FlowPartition] = []
+    unplaced: list[FlowPartition] = []
     for partition in sorted(partitions, key=lambda partition: _layout(partition, partitions[partition])):
-        held.get(owners.get(partition, ""), homeless).append(partition)
+        held.get(owners.get(partition, ""), unplaced).append(partition)
     quotas = _quotas(len(partitions), held)
     for name, mine in held.items():
-        homeless += mine[quotas[name] :]
+        unplaced += mine[quotas[name] :]
         del mine[quotas[name] :]
-    homeless.sort(key=lambda partition: _layout(partition, partitions[partition]), reverse=True)
+    unplaced.sort(key=lambda partition: _layout(partition, partitions[partition]), reverse=True)
     for name, mine in held.items():
         while len(mine) < quotas[name]:
-            mine.append(homeless.pop())
+            mine.append(unplaced.pop())
     _even_out(held, partitions)
     return {partition: name for name, mine in held.items() for partition in mine}
 

@@ -1,4 +1,4 @@
-"""Operators' commands: each is kept in the audit log and told as an event, with who gave it."""
+"""Operators' commands: each is kept in the audit log and the event log, with who gave it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CommandState:
 
 
 class AuditedCommands:
-    """Carries commands out. A system without flows has no log, and its first command is told as an event alone."""
+    """Carries commands out. A system without flows has no log, and its first command is an event alone."""
 
     def __init__(
         self, target: object, name: str, see: Callable[[], CommandState], emit: Emit, audit_logs: AuditLogs
@@ -137,7 +137,7 @@ def _end(begun: Sequence[tuple[AuditLog, AuditEntry]], with_outcome: Callable[[A
 
 
 def _state(verb: Verb, flow: str | None, seen: CommandState) -> str | None:
-    """What a command changes, as it is now; None where only its answer tells."""
+    """What a command changes, as it is now; None where only its answer does."""
     if verb.state == "paused":
         return f"paused: {', '.join(seen.paused.get(flow or '', ())) or 'nothing'}"
     if verb.state == "replicators":

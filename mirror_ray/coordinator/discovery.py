@@ -46,7 +46,7 @@ class FlowDiscovery:
         self.discovered = False
         #: The flow's state has been read.
         self.opened = False
-        #: Why the flow as a whole can't be looked after at the moment.
+        #: Why discovery fails at the moment.
         self.problem: str | None = None
         #: Why the flow must not run between these clusters.
         self.refused: str | None = None
@@ -134,7 +134,7 @@ class FlowDiscovery:
         """Look at both clusters once and settle every topic.
 
         ``forced``: there is a reason other than that time has passed; without one, clusters that have not changed
-        since all was settled cost no more than the look at them.
+        since all was settled cost no more than asking for their metadata.
 
         Returns:
             False when something is not settled yet, or all of it failed, with ``problem`` set.

@@ -43,7 +43,7 @@ class FlowLimits:
         return f"outside limits.windows{when}"
 
     def rate(self, now: datetime) -> int | None:
-        """Bytes a second of the whole flow at that moment; None: no limit."""
+        """Bytes a second of the flow at that moment; None: no limit."""
         local = now.astimezone(self.zone)
         fitting = (rate for window, rate in self._rates if local in window)
         return next(fitting, self.settings.bytes_per_second)
@@ -110,7 +110,7 @@ def shares(
     demands = {reader: reader.bytes_per_s for reader in readers}
     topics = _topic_shares(limits, demands)
     total = limits.rate(now)
-    whole = {} if total is None else _flow_shares(limits, demands | topics, float(total))
+    of_flows = {} if total is None else _flow_shares(limits, demands | topics, float(total))
     parts: dict[tuple[str, FlowName], list[TopicReader]] = defaultdict(list)
     for reader in readers:
         parts[reader.replicator, reader.flow].append(reader)
@@ -119,7 +119,7 @@ def shares(
         ranks, usual = _ranks(limits, own)
         found[key] = QuotaShare(
             flow=key[1],
-            bytes_per_s=whole.get(key),
+            bytes_per_s=of_flows.get(key),
             topics=tuple((reader.topic, topics[reader]) for reader in own if reader in topics),
             ranks=ranks if total is not None else (),
             usual_rank=usual if total is not None else 0,

@@ -131,11 +131,11 @@ class ReplicatorPort(Protocol):
         """Work by these settings from now on; flows that they don't change never stop."""
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_heard: int
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_taken: int
     ) -> ReplicatorReport:
         """Hand over assignments (repeated ones are ignored) and the limits that hold, and take the report.
 
-        ``events_heard``: how many of the process's events are known here; the report leaves them out.
+        ``events_taken``: how many of the process's events are known here; the report leaves them out.
         """
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> Sequence[PartitionReport]:
@@ -165,7 +165,7 @@ class SpawnPort(Protocol):
 class Nodes:
     """The nodes that there are, as of now."""
 
-    #: Ids of those that have been told to go away.
+    #: Ids of those that are going away.
     leaving: frozenset[str] = frozenset()
     #: For how many replicators more there is room on the others.
     room: int

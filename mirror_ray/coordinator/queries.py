@@ -224,7 +224,8 @@ class CoordinatorQueries:
         self, settings: FlowSettings, partitions: Sequence[PartitionStatus], groups: FlowGroups | None
     ) -> FlowStatus:
         parts, flow = self.parts, self.parts.flows.get(settings.name)
-        problems = flow.problems() + parts.pool.problems() if flow else ()
+        missing = tuple(f"{replicator}: {reason}" for replicator, reason in parts.pool.missing().items())
+        problems = flow.problems() + missing if flow else ()
         discovered = flow is not None and flow.discovered
         copying = sum(row.state == "copying" for row in partitions)
         state = snapshot.flow_state(

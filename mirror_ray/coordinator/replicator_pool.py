@@ -182,12 +182,8 @@ class ReplicatorPool:
         """Every replicator, by number."""
         return tuple(self.processes[number].status() for number in sorted(self.processes))
 
-    def problems(self) -> tuple[str, ...]:
-        """Why replicators are missing or can't be asked."""
-        return tuple(f"{replicator}: {reason}" for replicator, reason in self.missing().items())
-
     def missing(self) -> Mapping[str, str]:
-        """The same by replicator."""
+        """Why replicators are missing or can't be asked, by replicator."""
         concerned = [process for process in self.processes.values() if process.wanted or process.failing]
         return {process.id: process.problem for process in concerned if process.problem}
 

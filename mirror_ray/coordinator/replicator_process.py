@@ -219,7 +219,7 @@ class ReplicatorProcess:
         # A copy: what is handed over while the answer is awaited has not been sent.
         sent, full = tuple(self.outbox), not self.known or self._is_recount_due()
         report = await self._running_port().exchange(
-            sent, full=full, allowances=context.allowances(self.id), events_heard=self._events_taken
+            sent, full=full, allowances=context.allowances(self.id), events_taken=self._events_taken
         )
         self._events_taken = report.events_end
         # Assignments stay in the outbox until they have arrived; a second arrival changes nothing.

@@ -80,11 +80,11 @@ class ReplicatorService:
         assignments: Sequence[Assignment],
         full: bool = False,
         allowances: Sequence[QuotaShare] = (),
-        events_heard: int = 0,
+        events_taken: int = 0,
     ) -> ReplicatorReport:
         """Take assignments and limits, and report; an assignment that was heard before changes nothing.
 
-        ``events_heard``: ``events_end`` of the last report that arrived; later events are reported again.
+        ``events_taken``: ``events_end`` of the last report that arrived; later events are reported again.
         """
         engine = await self._started()
         engine.allow(allowances)
@@ -92,7 +92,7 @@ class ReplicatorService:
         if fresh:
             engine.assign(fresh)
             self._epochs |= {given.partition: given.epoch for given in fresh}
-        return self._unreported.into(engine.report(full), events_heard)
+        return self._unreported.into(engine.report(full), events_taken)
 
     async def release(self, partitions: Sequence[FlowPartition], deadline_s: float) -> tuple[PartitionReport, ...]:
         """Drain and let go; what is not held is left out."""

@@ -169,7 +169,7 @@ def read_grant(name: str, document: Document) -> tuple[TopicPartition, GrantReco
     return None if found is None else (found[1], found[2])
 
 
-def _whole_flow(parts: Sequence[str]) -> str | None:
+def _no_parts(parts: Sequence[str]) -> str | None:
     return None if parts else ""
 
 
@@ -230,7 +230,7 @@ def _fields(kind: type[Any], document: Document) -> Document:
 
 
 FLOW: Final[RecordKind[str, FlowRecord]] = RecordKind(
-    "flow", "flow", lambda _: (), _whole_flow, lambda document: FlowRecord(**_fields(FlowRecord, document))
+    "flow", "flow", lambda _: (), _no_parts, lambda document: FlowRecord(**_fields(FlowRecord, document))
 )
 PARTITION: Final[RecordKind[TopicPartition, PartitionRecord]] = RecordKind(
     "partition", "partitions", tuple, _partition, _read_partition
@@ -261,7 +261,7 @@ HANDED_BACK: Final[RecordKind[str, int]] = RecordKind(
     "handed-back",
     "handed_back_ms",
     lambda _: (),
-    _whole_flow,
+    _no_parts,
     lambda document: int(document["time_ms"]),
     lambda time_ms: {"time_ms": time_ms},
 )

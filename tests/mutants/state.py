@@ -161,7 +161,7 @@ MUTANTS = (
     _records("a skipped range's target offsets are lost", "«            target_from=fault.target_from,\n→»"),
     _state("one partition's skipped ranges replace each other", "lambda key: (*key[0], «key[1]→0»),"),
     _assignment("a partition has two owners", "«        del mine[quotas[name] :]\n→»"),
-    _assignment("what is over is nobody's", "«        homeless += mine[quotas[name] :]\n→»"),
+    _assignment("what is over is nobody's", "«        unplaced += mine[quotas[name] :]\n→»"),
     _assignment("the remainder is nobody's", "share« + (rank < remainder)→»"),
     _assignment("a swap takes and does not give", "«        held[idlest][held[idlest].index(take)] = give\n→»"),
     _discovery("another cluster is as good", "        if «stored != seen→False»:\n"),

@@ -133,8 +133,7 @@ def test_what_is_refused_and_cancelled(clusters: Clusters, system: str) -> None:
     create_topic(a, topic, 1)
     produce(a, topic, sample_messages(100))
     produce(b, create_topic(b, filled, 1), sample_messages(1))
-    topics = TopicSettings(include=(topic,), refresh_interval_s=1.0)
-    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics))
+    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic))
     wait_caught_up(mirror, {("A->B", topic): 1})
     for request, text in (
         (read_request(topic, "earliest", None, into=filled), "is not empty"),
@@ -167,8 +166,7 @@ def test_the_command(clusters: Clusters, system: str) -> None:
     a, b = clusters.a.confluent_config(), clusters.b.confluent_config()
     create_topic(a, topic, 1)
     produce(a, topic, sample_messages(20_000))
-    topics = TopicSettings(include=(topic,), refresh_interval_s=1.0)
-    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics))
+    mirror = run(system, settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topic))
     wait_caught_up(mirror, {("A->B", topic): 1})
 
     def command(*words: str) -> Result:

@@ -70,7 +70,7 @@ class FakeReplicator:
         self.log.append(f"configure {self.id}")
 
     async def exchange(
-        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_heard: int
+        self, assignments: Sequence[Assignment], *, full: bool, allowances: Sequence[QuotaShare], events_taken: int
     ) -> ReplicatorReport:
         await self._answer()
         if self.bug is not None:
@@ -95,7 +95,7 @@ class FakeReplicator:
             given_up=given_up,
             events=events,
         )
-        report = self.unheard.into(report, events_heard)
+        report = self.unheard.into(report, events_taken)
         if self.answers_lost:
             self.answers_lost -= 1
             raise ReplicatorSilentError("its answer is lost")

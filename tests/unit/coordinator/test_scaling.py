@@ -26,6 +26,14 @@ async def _running(coordinator: CoordinatorService) -> int:
     return sum(replicator.state == "running" for replicator in await coordinator.replicators())
 
 
+async def _started(world: World, wanted: MirrorSettings, *shares: int) -> CoordinatorService:
+    """Four partitions are copied by replicators with so many each."""
+    world.kafka.add_topic("A", "orders", 4)
+    coordinator = await world.running(wanted)
+    await _shares(world, *shares)
+    return coordinator
+
+
 async def _shares(world: World, *shares: int) -> None:
     """Wait until the living replicators have so many partitions."""
     pool = world.ray.replicators
@@ -34,9 +42,7 @@ async def _shares(world: World, *shares: int) -> None:
 
 async def test_out_with_load_and_in_again(world: World) -> None:
     """One at 90 % gets a second, which makes two at 45 %; both idle, one goes. Each time the log says why."""
-    world.kafka.add_topic("A", "orders", 4)
-    coordinator = await world.running(_elastic())
-    await _shares(world, 4)
+    coordinator = await _started(world, _elastic(), 4)
     world.first.cpu, world.ray.cpu = 0.9, 0.45
     await eventually(lambda: len(world.ray.replicators) == 2)
     world.first.cpu = 0.45
@@ -55,10 +61,8 @@ async def test_out_with_load_and_in_again(world: World) -> None:
 
 async def test_full_cluster_is_said_once_and_asked_for_more(world: World) -> None:
     """With no room it stays with what it has, and takes the room that comes; then nothing is asked for any more."""
-    world.kafka.add_topic("A", "orders", 4)
     world.nodes.room = 0
-    coordinator = await world.running(_elastic(scale_in_after_s=60))
-    await _shares(world, 4)
+    coordinator = await _started(world, _elastic(scale_in_after_s=60), 4)
     world.first.cpu, world.ray.cpu = 0.9, 0.45
     await eventually(lambda: world.nodes.asked == [1])
     # Several times as long as it takes to ask for one.
@@ -74,10 +78,8 @@ async def test_full_cluster_is_said_once_and_asked_for_more(world: World) -> Non
 
 async def test_what_has_no_room_any_more_is_waited_for(world: World) -> None:
     """A replicator is lost with its node and there is no room for another: one goes on; with a new node two do."""
-    world.kafka.add_topic("A", "orders", 4)
     world.ray.cpu = 0.5
-    coordinator = await world.running(_elastic(replicators=2, scale_in_after_s=60))
-    await _shares(world, 2, 2)
+    coordinator = await _started(world, _elastic(replicators=2, scale_in_after_s=60), 2, 2)
     world.nodes.room, world.ray.no_room = 0, True
     world.ray.replicators[2].alive = False
     await _shares(world, 4)
@@ -92,9 +94,7 @@ async def test_what_has_no_room_any_more_is_waited_for(world: World) -> None:
 
 async def test_a_node_that_goes_away_is_left_beforehand(world: World) -> None:
     """Another replicator takes the place, gets the partitions by release, and the first is stopped; nothing died."""
-    world.kafka.add_topic("A", "orders", 4)
-    coordinator = await world.running()
-    await _shares(world, 4)
+    coordinator = await _started(world, settings(), 4)
     world.ray.node_id = "going"
     await coordinator.scale(2)
     await _shares(world, 2, 2)

@@ -25,12 +25,12 @@ def world(world: World) -> World:
     return world
 
 
-async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator]:
-    """Two replicators with a partition each; a coordinator has been made."""
+async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator, FlowPartition, int]:
+    """Two replicators with a partition each, the second one's, and how long the log is by now."""
     await world.running(settings(replicators=2))
     pool = world.ray.replicators
     await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
-    return pool[1], pool[2]
+    return pool[1], pool[2], next(iter(pool[2].held)), len(world.kafka.log)
 
 
 async def _assigned(world: World, stray: FlowPartition, since: int) -> float:
@@ -56,9 +56,7 @@ def _first_epoch(world: World, stray: FlowPartition, since: int) -> int:
 
 async def test_partitions_of_a_lost_node_wait_for_the_lease(world: World) -> None:
     """A higher epoch is written at once; only when the lease has run out after it is the partition handed out."""
-    _, lost = await _one_each(world)
-    (stray,) = lost.held
-    before = len(world.kafka.log)
+    _, lost, stray, before = await _one_each(world)
     lost.lost = True
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     # Once for the old holder to see, once for the new one.
@@ -68,9 +66,7 @@ async def test_partitions_of_a_lost_node_wait_for_the_lease(world: World) -> Non
 
 async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World) -> None:
     """A death that was seen needs no waiting."""
-    _, dead = await _one_each(world)
-    (stray,) = dead.held
-    before = len(world.kafka.log)
+    _, dead, stray, before = await _one_each(world)
     dead.alive = False
     assert await _assigned(world, stray, before) < _WAIT_S / 2
     assert not any("nobody has seen dead" in text for text in await texts(world.coordinators[0]))
@@ -78,8 +74,7 @@ async def test_partitions_of_a_dead_process_are_handed_out_at_once(world: World)
 
 async def test_silent_replicator_that_nobody_sees_dead_is_waited_out(world: World) -> None:
     """Killed, but its node does not say whether it is dead."""
-    _, silent = await _one_each(world)
-    (stray,) = silent.held
+    _, silent, stray, before = await _one_each(world)
 
     async def unseen() -> bool:
         world.kafka.log.append(f"kill {silent.id}")
@@ -88,16 +83,13 @@ async def test_silent_replicator_that_nobody_sees_dead_is_waited_out(world: Worl
         return True
 
     silent.silent, silent.seen_dead = True, unseen  # type: ignore[method-assign]
-    before = len(world.kafka.log)
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
 
 
 async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(world: World) -> None:
     """Nobody kills it for the time being: others have what it had after its lease, and when it answers it helps."""
     world.timing = replace(QUICK, unresponsive_s=60.0)
-    first, silent = await _one_each(world)
-    (stray,) = silent.held
-    before = len(world.kafka.log)
+    first, silent, stray, before = await _one_each(world)
     silent.silent = True
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     assert stray in first.held
@@ -127,8 +119,7 @@ async def test_silent_replicator_without_others_keeps_what_it_has(world: World) 
 async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> None:
     """It was stopped itself: that it heard nothing meanwhile costs no replicator its partitions or its life."""
     world.timing = replace(QUICK, silent_s=0.5, unresponsive_s=0.6)
-    _, asked = await _one_each(world)
-    before = len(world.kafka.log)
+    _, asked, _, before = await _one_each(world)
     asked.silent = True
     await asyncio.sleep(0.02)
     virtual_loop().stand_still(1.0)
@@ -140,9 +131,7 @@ async def test_a_coordinator_that_stood_still_blames_nobody(world: World) -> Non
 
 async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
     """While the state can't be written, the lease has not begun to run out."""
-    _, lost = await _one_each(world)
-    (stray,) = lost.held
-    before = len(world.kafka.log)
+    _, lost, stray, before = await _one_each(world)
     world.kafka.unreachable.add("B")
     lost.lost = True
     await asyncio.sleep(_WAIT_S)
@@ -152,8 +141,8 @@ async def test_unwritten_epoch_holds_the_takeover_up(world: World) -> None:
 
 async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -> None:
     """Partitions of a replicator that was lost while no coordinator ran are fenced; the others are adopted."""
-    kept, lost = await _one_each(world)
-    (stray,), (same,) = lost.held, kept.held
+    kept, lost, stray, _ = await _one_each(world)
+    (same,) = kept.held
     world.abandon(world.coordinators[0])
     lost.lost = True
     before = len(world.kafka.log)
@@ -164,8 +153,8 @@ async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -
 
 async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_hangs(world: World) -> None:
     """What it has is handed out when its lease has run out; what it says later is too late."""
-    kept, hung = await _one_each(world)
-    (stray,), (same,) = hung.held, kept.held
+    kept, hung, stray, _ = await _one_each(world)
+    (same,) = kept.held
     world.abandon(world.coordinators[0])
     answers = asyncio.Event()
     health = hung.health
@@ -206,9 +195,7 @@ async def test_paused_partition_is_given_back(world: World) -> None:
 
 async def test_given_up_partition_is_handed_out_again(world: World) -> None:
     """A replicator that dropped a partition by itself does not keep it in our books."""
-    first, second = await _one_each(world)
-    (dropped,) = second.held
-    before = len(world.kafka.log)
+    first, second, dropped, before = await _one_each(world)
     second.give_up(dropped)
     await eventually(lambda: world.kafka.log.beginning(f"assign {dropped} ", since=before))
     assert len(first.held) + len(second.held) == 2
@@ -216,12 +203,11 @@ async def test_given_up_partition_is_handed_out_again(world: World) -> None:
 
 async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> None:
     """Another system opens the state: the first one says so, takes nothing back and hands nothing out any more."""
-    first, second = await _one_each(world)
+    first, second, _, before = await _one_each(world)
     coordinator = world.coordinators[0]
     # Same Kafka, but a Ray of its own, with a log of its own.
     other = World(kafka=world.kafka)
     other.ray = FakeRay([])
-    before = len(world.kafka.log)
     await other.coordinator().apply(settings())
     pool = other.ray.replicators
     await eventually(lambda: 1 in pool and len(pool[1].held) == 2, 10)

@@ -94,4 +94,4 @@ async def test_a_replicator_tells_again_what_was_not_heard() -> None:
     await replicator.exchange([])
     again = await replicator.exchange([])
     assert [event[2] for event in again.events] == [_TOLD[2]]
-    assert (await replicator.exchange([], events_heard=again.events_end)).events == ()
+    assert (await replicator.exchange([], events_taken=again.events_end)).events == ()
