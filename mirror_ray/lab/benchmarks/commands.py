@@ -10,17 +10,14 @@ A system with one flow, in a Ray of its own, runs meanwhile. The medians are pri
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from statistics import median
 
 from mirror_ray.lab.benchmarks.harness import (
-    Elapsed,
+    CommandCost,
     cluster_pair,
     flow_settings,
     parse_arguments,
+    run_command,
     running_system,
     show,
 )
@@ -29,23 +26,13 @@ _NAME = "bench-commands"
 COMMANDS = ("--help", "lag", "status", "groups")
 
 
-def run_command(command: str) -> Elapsed:
-    """Run a command of ``mirror-ray`` to its end."""
-    arguments = [command] if command.startswith("-") else [command, "--name", _NAME]
-    before, began_s = os.times(), time.perf_counter()
-    subprocess.run([sys.executable, "-m", "mirror_ray", *arguments], check=True, stdout=subprocess.DEVNULL)
-    seconds, after = time.perf_counter() - began_s, os.times()
-    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
-    return Elapsed(seconds, cpu_s)
-
-
 def main() -> None:
     options = parse_arguments(__doc__, rounds=(5, "of each command, in turns"))
-    measured: dict[str, list[Elapsed]] = {command: [] for command in COMMANDS}
+    measured: dict[str, list[CommandCost]] = {command: [] for command in COMMANDS}
     with cluster_pair("512m") as pair, running_system(flow_settings(pair), _NAME, replicators=1):
         for _ in range(options.rounds):
             for command, rounds in measured.items():
-                rounds.append(run_command(command))
+                rounds.append(run_command(command, *([] if command.startswith("-") else ["--name", _NAME])))
     for command, rounds in measured.items():
         cpu_s, seconds = (median(values) for values in zip(*((one.cpu_s, one.seconds) for one in rounds), strict=True))
         show(f"mirror-ray {command}", f"{cpu_s:.2f} s CPU", f"{seconds:.2f} s", width=28)

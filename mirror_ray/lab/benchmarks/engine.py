@@ -34,8 +34,6 @@ POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCost:
-    """What one copy took."""
-
     cpu_s: float
     seconds: float
     peak_bytes: int
@@ -77,7 +75,6 @@ async def peak_until_caught_up(engine: Engine) -> int:
 
 
 def described(topic: str, data: DataSpec, costs: Collection[CopyCost]) -> str:
-    """The figures of one workload."""
     per_million = sorted(cost.cpu_s * 1e6 / data.records for cost in costs)
     rates = [data.records / cost.seconds for cost in costs]
     return (

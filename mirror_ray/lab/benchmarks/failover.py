@@ -16,12 +16,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.group_offsets import ToCommit
@@ -33,7 +29,7 @@ from mirror_ray.lab.benchmarks.group_data import (
     prepare_topics,
     publish_maps,
 )
-from mirror_ray.lab.benchmarks.harness import cluster_pair, connections, parse_arguments
+from mirror_ray.lab.benchmarks.harness import cluster_pair, connections, parse_arguments, run_command
 from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.kafka_client import high_watermarks
 from mirror_ray.model.internal_topics import audit_topic
@@ -42,25 +38,12 @@ from mirror_ray.model.names import TopicPartition
 FLOW = "A->B"
 
 
-def run_command(command: str, config: Path) -> None:
-    """Run it as a process of its own, and print what it cost."""
-    with tempfile.TemporaryFile() as output:
-        arguments = [sys.executable, "-m", "mirror_ray", command, FLOW, "--config", str(config), "--yes", "-o", "json"]
-        arguments += ["--name", "bench-failover"]
-        began_s = time.perf_counter()
-        pid = os.posix_spawn(
-            arguments[0], arguments, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), 1)]
-        )
-        _, status, usage = os.wait4(pid, 0)
-        took_s = time.perf_counter() - began_s
-        if status:
-            raise SystemExit(f"{command} has ended with {os.waitstatus_to_exitcode(status)}")
-        output.seek(0)
-        report: dict[str, Any] = json.load(output)
-    print(
-        f"{command}: {took_s:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s CPU, {usage.ru_maxrss >> 10} MiB at most"
-    )
-    for step in report["steps"]:
+def move_groups(command: str, config: Path) -> None:
+    """Run `failover` or `failback`, and print what it and each of its steps cost."""
+    arguments = ("--config", str(config), "--yes", "-o", "json", "--name", "bench-failover")
+    cost = run_command(command, FLOW, *arguments)
+    print(f"{command}: {cost.seconds:.1f} s, {cost.cpu_s:.1f} s CPU, {cost.peak_bytes >> 20} MiB at most")
+    for step in json.loads(cost.output)["steps"]:
         step_s = (step["ended_ms"] - step["began_ms"]) / 1000
         print(f"  {step['step']:<12}{step_s:8.1f} s  {step['summary'].splitlines()[0]}", flush=True)
 
@@ -77,7 +60,7 @@ async def measure(
     }
     await GroupCommits(source, commits).commit()
     print(f"{options.groups:,} groups of {options.partitions} partitions, a broker on each side:", flush=True)
-    await asyncio.to_thread(run_command, "failover", config)
+    await asyncio.to_thread(move_groups, "failover", config)
     await check_committed(target, REMOTE_TOPIC, commits)
     # Each group has processed some records on the target.
     further: dict[str, ToCommit] = {
@@ -89,7 +72,7 @@ async def measure(
         for group, offsets in further.items()
     }
     await GroupCommits(target, on_target).commit()
-    await asyncio.to_thread(run_command, "failback", config)
+    await asyncio.to_thread(move_groups, "failback", config)
     await check_committed(source, TOPIC, further)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -115,8 +118,31 @@ def elapsed() -> Iterator[Elapsed]:
     found.seconds, found.cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_began_s
 
 
+@dataclass(frozen=True, slots=True)
+class CommandCost:
+    """What a command printed, and what it cost."""
+
+    output: bytes
+    seconds: float
+    cpu_s: float
+    peak_bytes: int
+
+
+def run_command(*arguments: str) -> CommandCost:
+    """Run a command of ``mirror-ray`` as a process of its own; ends with an error if that does."""
+    with tempfile.TemporaryFile() as output:
+        command = [sys.executable, "-m", "mirror_ray", *arguments]
+        began_s = time.perf_counter()
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, output.fileno(), 1)])
+        _, status, usage = os.wait4(pid, 0)
+        took_s = time.perf_counter() - began_s
+        if status:
+            raise SystemExit(f"mirror-ray {' '.join(arguments)} has ended with {os.waitstatus_to_exitcode(status)}")
+        output.seek(0)
+        return CommandCost(output.read(), took_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10)
+
+
 def show(title: str, *figures: str, width: int = 48) -> None:
-    """Print one line."""
     print(f"  {title:<{width}}{''.join(f'{figure:>14}' for figure in figures)}", flush=True)
 
 

@@ -44,8 +44,6 @@ BUFFER_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongLink:
-    """Where the long link is."""
-
     title: str
     side: str
     replication_factor: int
@@ -116,7 +114,6 @@ async def megabytes_per_s(engine: Engine, seconds: float) -> float:
 
 
 def last_report(engine: Engine) -> PartitionReport:
-    """The partition's last report."""
     (report,) = engine.look().values()
     return report
 

@@ -70,7 +70,6 @@ async def followed_map(cluster: ClusterConnections) -> AsyncIterator[OffsetMapTa
 
 
 def map_of(tailer: OffsetMapTailer) -> PartitionOffsetMap:
-    """The partition's map."""
     partition_map = tailer.store.find(SOURCE)
     if partition_map is None:
         raise SystemExit("nothing of the partition was published")

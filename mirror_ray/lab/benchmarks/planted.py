@@ -37,7 +37,6 @@ from tests.support.planting import Planted
 
 
 def check_by_spark(planted: Planted) -> list[CheckResult]:
-    """By ``verify --spark``."""
     with some_ray("planted", None), spark_session("planted", SparkSettings(), print) as session:
         both = planted.settings.clusters[planted.mark], planted.settings.clusters["B"]
 

@@ -14,8 +14,6 @@ latency, from when it was produced; the system is asked for lag twice a second. 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,6 +27,7 @@ from mirror_ray.lab.benchmarks.harness import (
     cluster_pair,
     flow_settings,
     parse_arguments,
+    run_command,
     running_system,
     wait_until_copying,
 )
@@ -67,20 +66,11 @@ def between(samples: Samples, begin_s: float, end_s: float) -> list[float]:
 
 
 def show(title: str, latencies_ms: Samples, lags: Samples, begin_s: float, end_s: float) -> None:
-    """Print a line of the table."""
     latency, lag = between(latencies_ms, begin_s, end_s), between(lags, begin_s, end_s)
     figures = [f"{percentile(latency, percent):9.1f}" for percent in (50, 99, 100)]
     figures += [f"{percentile(lag, percent):9,.0f}" for percent in (50, 99, 100)]
     rate = len(latency) / (end_s - begin_s)
     print(f"{title:<16}{end_s - begin_s:6.0f} s{rate:9,.0f}{''.join(figures)}", flush=True)
-
-
-def report(directory: str) -> None:
-    """Run the command as a user does."""
-    command = [sys.executable, "-m", "mirror_ray", "report", "A->B", "--to", directory, "--name", NAME]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def measure(system: Mirror, clusters: Sequence[DevCluster], options: argparse.Namespace, directory: str) -> None:
@@ -105,7 +95,7 @@ def measure(system: Mirror, clusters: Sequence[DevCluster], options: argparse.Na
         for title in ("before", "first report", "after", "second report", "after"):
             begin_s = time.monotonic()
             if title.endswith("report"):
-                report(directory)
+                run_command("report", "A->B", "--to", directory, "--name", NAME)
             else:
                 time.sleep(options.seconds)
             show(title, latencies_ms, lags.samples, begin_s, time.monotonic())

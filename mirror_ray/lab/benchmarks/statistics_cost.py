@@ -31,12 +31,10 @@ ASSIGNMENT = assignment("orders", source_topic_id=TopicId("s" * 22), target_topi
 
 
 def outgoing(number: int) -> OutgoingBatch:
-    """The batch of that number."""
     return outgoing_batch(number * RECORDS, RECORDS, size_bytes=1000, max_timestamp=now_ms() - number % 500)
 
 
 def new_tally() -> StatisticsTally:
-    """A tally that has begun."""
     tally = StatisticsTally(MINUTE_MS, now_ms)
     tally.begin(OffsetPair(0, 0), restarted=False)
     return tally

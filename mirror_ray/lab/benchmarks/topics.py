@@ -119,7 +119,6 @@ class Rounds:
 
 
 def brokers_cpu_s(clusters: Clusters) -> float:
-    """Processor seconds of both brokers."""
     return sum(process_cpu_s(psutil.Process(broker.pid)) for cluster in clusters for broker in cluster.brokers)
 
 

@@ -90,7 +90,6 @@ def transform(data: bytes, transforms: PartitionTransforms | None, *, repacked: 
 
 
 def transform_next(batches: Iterator[bytes], transforms: PartitionTransforms | None) -> None:
-    """The next of several batches."""
     transform(next(batches), transforms)
 
 

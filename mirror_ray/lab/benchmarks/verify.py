@@ -19,9 +19,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import resource
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -30,7 +27,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from mirror_ray.config.settings import MirrorSettings, SparkSettings
-from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, spark_meter
+from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, run_command, spark_meter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import client_config, create_topic
 from mirror_ray.records.batch import Codec
@@ -87,14 +84,6 @@ def fill(cluster: DevCluster, topic: str, kind: TopicKind, records: int, partiti
     producer.flush()
 
 
-def start_cpu_s() -> float:
-    """What the command takes to start."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "mirror_ray", "verify", "--help"], check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 async def timed(
     title: str, settings: MirrorSettings, topic: str, records: int, make_first_pass: MakeFirstPass | None = None
 ) -> None:
@@ -117,7 +106,7 @@ async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> No
     """Fill and copy each, and verify it in all ways; more than once, for the first time Spark compiles."""
     async with Replicated(*pair) as flow:
         print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
-        print(f"  {'start of the command':<68}CPU {start_cpu_s():.2f} s", flush=True)
+        print(f"  {'start of the command':<68}CPU {run_command('verify', '--help').cpu_s:.2f} s", flush=True)
         for name, kind in {**TOPICS, ONE: TopicKind("one record", 100, 1, "none")}.items():
             records = 1 if name == ONE else options.records
             await asyncio.to_thread(fill, pair[0], name, kind, records, options.partitions)

@@ -65,7 +65,6 @@ def show_times(name: str, action: Callable[[], object]) -> None:
 
 
 def core_share(process: psutil.Process, seconds: float) -> float:
-    """The share of a core that a process uses."""
     before_s = process_cpu_s(process)
     time.sleep(seconds)
     return (process_cpu_s(process) - before_s) / seconds
