@@ -6,24 +6,12 @@ import pytest
 
 from mirror_ray.cli.comparison_table import plain_comparison, print_comparison
 from mirror_ray.config.settings import FlowSettings
-from mirror_ray.model.acls import Acl, AclPattern, AclResource
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.acl_comparison import AclPair
 from mirror_ray.topics.comparison import ComparedTopic, FlowComparison, PartitionFacts, SideFacts, TopicComparison
+from tests.support.factories import acl
 
 _FLOW = FlowSettings(name=FlowName("A", "B"), enabled=True)
-
-
-def _acl(name: str, operation: str, pattern: AclPattern = "LITERAL", resource: AclResource = "TOPIC") -> Acl:
-    return Acl(
-        resource=resource,
-        name=name,
-        pattern=pattern,
-        principal="User:ann",
-        host="*",
-        operation=operation,
-        permission="ALLOW",
-    )
 
 
 def _compared() -> FlowComparison:
@@ -36,9 +24,9 @@ def _compared() -> FlowComparison:
         named_by="map",
         beside=("bills",),
     )
-    missing = AclPair(source=_acl("orders", "READ"), remote=None, expected=_acl("dr", "READ"), verdict="missing")
-    pattern = AclPair(source=_acl("ord", "READ", "PREFIXED"), remote=None, expected=None, verdict="pattern")
-    group = _acl("app", "READ", resource="GROUP")
+    missing = AclPair(source=acl("orders"), remote=None, expected=acl("dr"), verdict="missing")
+    pattern = AclPair(source=acl("ord", pattern="PREFIXED"), remote=None, expected=None, verdict="pattern")
+    group = acl("app", resource="GROUP")
     topic = TopicComparison(pair=pair, state="differs", drift=(str(missing.drift),), acls=(missing, pattern))
     return FlowComparison(
         topics=[topic], other_acls=(AclPair(source=None, remote=None, expected=group, verdict="missing"),)

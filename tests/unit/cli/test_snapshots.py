@@ -24,7 +24,6 @@ _SNAPSHOTS = Path(__file__).with_name("snapshots")
 _COMMANDS = (
     ("status",),
     ("lag",),
-    ("lag", "--above", "5"),
     ("topics",),
     ("groups",),
     ("groups", "--group", "billing"),
