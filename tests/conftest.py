@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,14 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 #: Records of tests are of fixed times, long past: a broker would remove them when it first looks, after half a minute.
-KEEPS_ALL = {"log.initial.task.delay.ms": "86400000"}
+KEEPS_ALL = {"log.initial.task.delay.ms": "86400000", "metadata.max.idle.interval.ms": "0"}
+#: Of brokers that nobody kills: a dead one would be noticed late. Idle, they take a third of the processor's time.
+QUIET = {
+    **KEEPS_ALL,
+    "broker.heartbeat.interval.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+    "num.network.threads": "1",
+}
 
 #: In the order to run them: what takes minutes begins first, so that all workers end together.
 TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "web", "unit", "timed")
@@ -38,14 +46,18 @@ TIERS = ("spark", "end_to_end", "chaos", "ray", "broker", "compat", "model", "we
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the tier whose folder it lies in, and put the tiers in order; within one it stays random."""
-    tiers = {item: item.path.relative_to(Path(__file__).parent).parts[0] for item in items}
+    tiers = {item: _tier(item) for item in items}
     for item, tier in tiers.items():
         if tier in TIERS:
             item.add_marker(tier)
     items.sort(key=lambda item: TIERS.index(tiers[item]) if tiers[item] in TIERS else len(TIERS))
 
 
-#: What one worker runs, for what these files share takes longer to start than most of them take: a Spark, a `trio`.
+def _tier(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+#: What one worker runs, for what these files share takes longer to start than most of them take: the fixtures here.
 _TOGETHER = {
     "tests/spark/": "spark",
     "tests/chaos/test_brokers_are_killed.py": "trio",
@@ -53,6 +65,13 @@ _TOGETHER = {
     "tests/chaos/test_three_brokers.py": "trio",
     "tests/broker/kafka/test_transport.py": "trio",
 }
+#: These tiers have none of the fixtures that cost something as long as they are there.
+_LIGHT_TIERS = frozenset({"model", "web", "unit"})
+_HEAVY_FIXTURES = ("ray_session", "clusters", "third_cluster", "secured")
+
+
+def _shared_by(nodeid: str) -> str | None:
+    return next((name for path, name in _TOGETHER.items() if nodeid.startswith(path)), None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,11 +83,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     scheduling = LoadFileScheduling(config, log)
     file_of = scheduling._split_scope
-    scheduling._split_scope = lambda test: next(
-        (name for path, name in _TOGETHER.items() if test.startswith(path)), file_of(test)
-    )
+    scheduling._split_scope = lambda test: _shared_by(test) or file_of(test)
     config.option.loadscopereorder = False
     return scheduling
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End fixtures of the session that no later test of this process has: brokers and Spark are never quite idle."""
+    yield
+    if nextitem is None:
+        return
+    shared = _shared_by(item.nodeid)
+    unused = [shared] if shared is not None and shared != _shared_by(nextitem.nodeid) else []
+    unused += _HEAVY_FIXTURES if _tier(nextitem) in _LIGHT_TIERS else ()
+    find = item.session._fixturemanager.getfixturedefs
+    for fixture in chain.from_iterable(find(name, item) or () for name in unused):
+        fixture.finish(item._request)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
@@ -80,8 +111,8 @@ def clusters() -> Iterator[Clusters]:
     """
     share_classes()
     pair = Clusters(
-        DevCluster("A", server_properties=KEEPS_ALL, jvm_options=QUICK_START),
-        DevCluster("B", server_properties=KEEPS_ALL, jvm_options=QUICK_START),
+        DevCluster("A", server_properties=QUIET, jvm_options=QUICK_START),
+        DevCluster("B", server_properties=QUIET, jvm_options=QUICK_START),
     )
     try:
         start_all(pair)
@@ -113,7 +144,8 @@ def make_topic() -> TopicMaker:
 @pytest.fixture(scope="session")
 def third_cluster() -> Iterator[DevCluster]:
     """Cluster C, for topologies of three; shared like A and B."""
-    with DevCluster("C", server_properties=KEEPS_ALL, jvm_options=QUICK_START) as cluster:
+    share_classes()
+    with DevCluster("C", server_properties=QUIET, jvm_options=QUICK_START) as cluster:
         yield cluster
 
 
@@ -134,7 +166,7 @@ def secured() -> Iterator[DevCluster]:
     authorizer = DevSecurity(authorizer=True)
     share_classes()
     with DevCluster(
-        "secured", security=authorizer, listeners=listeners, server_properties=KEEPS_ALL, jvm_options=QUICK_START
+        "secured", security=authorizer, listeners=listeners, server_properties=QUIET, jvm_options=QUICK_START
     ) as cluster:
         yield cluster
 
@@ -159,6 +191,7 @@ def fragile() -> Iterator[DevCluster]:
 
     It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
     """
+    share_classes()
     forgetful = {**KEEPS_ALL, "producer.id.expiration.check.interval.ms": "200"}
     with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
         yield cluster

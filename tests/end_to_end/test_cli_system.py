@@ -18,7 +18,9 @@ import pytest
 from mirror_ray import own_ray
 from mirror_ray.lab.devcluster.clusters import mm2_properties
 from mirror_ray.whoami import whoami
+from tests.support import command_process
 from tests.support.clusters import Clusters
+from tests.support.command import PROGRAM
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,7 +38,11 @@ class Shell:
         return [sys.executable, "-m", "mirror_ray", *args, "--name", self.name]
 
     def run(self, *args: str, timeout_s: float = 240.0) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
+        """Run it to its end: ``up`` as a shell does, what it starts must not hold its pipes; others as a fork."""
+        if args[0] != "up":
+            done = command_process.run([PROGRAM, *args, "--name", self.name], self.environ, timeout_s)
+            assert done.exit_code is not None, f"{args} did not end: {done.err}"
+            return subprocess.CompletedProcess(args, done.exit_code, done.out, done.err)
         return subprocess.run(
             self.command(*args),
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mirror_ray.lab.devcluster import DevCluster
+from tests.support import command_process
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
@@ -31,19 +32,10 @@ def mirror_ray(
         AssertionError: It ended with another exit code, or had to be ended; the text has all of its output.
     """
     command = [PROGRAM, *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=environment(env)
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-            end = f"exit {process.returncode}"
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            out, err = process.communicate()
-            end = f"not done within {timeout_s:g} s"
-    assert end == f"exit {exit_code}", f"mirror-ray {' '.join(arguments)}: {end}, not {exit_code}\n{out}{err}"
-    return subprocess.CompletedProcess(command, exit_code, out, err)
+    done = command_process.run(command, environment(env), timeout_s)
+    end = f"not done within {timeout_s:g} s" if done.exit_code is None else f"exit {done.exit_code}"
+    assert end == f"exit {exit_code}", f"mirror-ray {' '.join(arguments)}: {end}, not {exit_code}\n{done.out}{done.err}"
+    return subprocess.CompletedProcess(command, exit_code, done.out, done.err)
 
 
 def answer(*arguments: str, exit_code: int = 0) -> Any:
@@ -61,10 +53,8 @@ def wait_for(name: str, condition: Callable[[], T], message: str, timeout_s: flo
 
 
 def _said(*arguments: str) -> str:
-    done = subprocess.run(
-        [PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env=environment()
-    )
-    return f"$ mirror-ray {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+    done = command_process.run([PROGRAM, *arguments], environment(), TIMEOUT_S)
+    return f"$ mirror-ray {' '.join(arguments)}\n{done.out}{done.err}"
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
