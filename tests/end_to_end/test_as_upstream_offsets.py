@@ -45,6 +45,7 @@ class Running:
             f"{self.there}.bootstrap.servers = {clusters.b.bootstrap}",
             f"topics = {mark}.*",
             f"groups = {mark}.*",
+            "gateway.enabled = false",
             "refresh.topics.interval.seconds = 1",
             "refresh.groups.interval.seconds = 1",
             "emit.checkpoints.interval.seconds = 1",

@@ -92,12 +92,13 @@ def config(clusters: Clusters, tmp_path: Path) -> Path:
     """Flow A->B, of heartbeats only."""
     path = tmp_path / "mm2.properties"
     text = mm2_properties(list(clusters)).replace("B->A.enabled = true", "B->A.enabled = false")
-    path.write_text(text + "topics = heartbeats\n")
+    # The page costs a process, and is tried where it is the matter.
+    path.write_text(f"{text}topics = heartbeats\ngateway.enabled = false\n")
     return path
 
 
 def test_a_detached_system_is_found_steered_and_stopped(shell: Shell, config: Path) -> None:
-    """From other shells, by name alone; afterwards nothing of it runs."""
+    """From other shells and from Python, by name alone; afterwards nothing of it runs."""
     up = shell.run("up", str(config), "--detach")
     assert up.returncode == 0, up.stderr
     flows = {flow["flow"] for flow in shell.json("status")["flows"]}
@@ -114,10 +115,23 @@ def test_a_detached_system_is_found_steered_and_stopped(shell: Shell, config: Pa
     deadline_s = time.monotonic() + 60
     while len(shell.json("replicators")) < 2:
         assert time.monotonic() < deadline_s
-    assert shell.run("down").returncode == 0
+    _python_finds_and_stops_it(shell)
     status = shell.run("status")
     assert status.returncode == 1
     assert "mirror-ray up" in status.stderr
+
+
+def _python_finds_and_stops_it(shell: Shell) -> None:
+    """Also where Ray was imported before; what is asked for prints one line for each thing, and changes nothing."""
+    shown = shell.python("import mirror_ray; m = mirror_ray.attach(NAME); print(m); print(m.replicators)")
+    assert f"mirror-ray system '{shell.name}'" in shown
+    assert "A->B" in shown
+    assert shown.splitlines()[-1].startswith(f"{shell.name}:replicator:2  ")
+    refused = "import ray, mirror_ray; m = mirror_ray.attach(NAME); print(m.flows); m.flows[0].state = 'idle'"
+    shown = shell.python(refused, exit_code=1)
+    assert "A->B  " in shown
+    assert "FrozenInstanceError" in shown
+    assert "True" in shell.python("import mirror_ray; print(mirror_ray.attach(NAME).down(20))")
 
 
 def test_sigterm_in_the_foreground_drains_and_ends_ray(shell: Shell, config: Path) -> None:
@@ -177,19 +191,3 @@ def test_an_unreachable_cluster_ends_with_3(shell: Shell, tmp_path: Path) -> Non
     assert result.returncode == 3
     assert "A" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_a_python_shell_finds_a_detached_system_by_its_name(shell: Shell, config: Path) -> None:
-    """Also where Ray was imported before; what is asked for prints one line for each thing, and changes nothing."""
-    up = shell.run("up", str(config), "--detach")
-    assert up.returncode == 0, up.stderr
-    shown = shell.python("import mirror_ray; m = mirror_ray.attach(NAME); print(m); print(m.replicators)")
-    assert f"mirror-ray system '{shell.name}'" in shown
-    assert "A->B" in shown
-    assert shown.splitlines()[-1].startswith(f"{shell.name}:replicator:1  ")
-    refused = "import ray, mirror_ray; m = mirror_ray.attach(NAME); print(m.flows); m.flows[0].state = 'idle'"
-    shown = shell.python(refused, exit_code=1)
-    assert "A->B  " in shown
-    assert "FrozenInstanceError" in shown
-    assert "True" in shell.python("import mirror_ray; print(mirror_ray.attach(NAME).down(20))")
-    assert shell.run("status").returncode == 1

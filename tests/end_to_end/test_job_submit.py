@@ -77,13 +77,14 @@ def head() -> Iterator[Head]:
 def test_a_job_starts_the_flows_and_another_stops_them(head: Head, clusters: Clusters, tmp_path: Path) -> None:
     """With --detach the job ends and the actors stay; without it the job follows them until they have caught up."""
     (tmp_path / "mm2.properties").write_text(
-        mm2_properties(list(clusters)).replace("B->A.enabled = true", "B->A.enabled = false") + "topics = heartbeats\n"
+        mm2_properties(list(clusters)).replace("B->A.enabled = true", "B->A.enabled = false")
+        + "topics = heartbeats\ngateway.enabled = false\n"
     )
     detached = head.submit(tmp_path, "mirror-ray", "up", "mm2.properties", "--detach")
     assert detached.returncode == 0, detached.stdout + detached.stderr
-    status = head.submit(tmp_path, "mirror-ray", "status", "-o", "json")
-    assert "A->B" in status.stdout, status.stdout + status.stderr
-    assert head.submit(tmp_path, "mirror-ray", "down").returncode == 0
+    stopped = head.submit(tmp_path, "sh", "-c", "mirror-ray status -o json && mirror-ray down")
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    assert "A->B" in stopped.stdout
     followed = head.submit(tmp_path, "mirror-ray", "up", "mm2.properties", "--until-caught-up")
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert "caught up" in followed.stdout

@@ -118,6 +118,7 @@ def test_scram_over_tls_on_both_sides(protected: Clusters, mark: str, tmp_path: 
         until_s = time.monotonic() + 2 * SESSION_MS / 1000
         while time.monotonic() < until_s:
             produce(protected.a.confluent_config(), topic, sample_messages(300, partitions=3))
+            time.sleep(0.2)
         told.append(mirror_ray("up", config, "--until-caught-up", "--name", mark, env=env))
         assert _processes(mark) == before
         told += [mirror_ray(ask, "-o", "json", "--name", mark) for ask in ("status", "events")]
@@ -160,6 +161,8 @@ def test_a_missing_right_stops_one_topic(protected: Clusters, mark: str, tmp_pat
     _grant(protected.b, ResourceType.TRANSACTIONAL_ID, "mirror-ray", "WRITE", "DESCRIBE")
     _grant(protected.b, ResourceType.BROKER, "kafka-cluster", "CREATE", "IDEMPOTENT_WRITE")
     config = mm2_file(tmp_path, protected, "alice", f"{mark}-.*")
+    with Path(config).open("a") as file:
+        file.write("gateway.enabled = false\n")
     env = {"KAFKA_PASSWORD": PASSWORDS["alice"]}
     mirror_ray("up", config, "--detach", "--name", mark, env=env)
     try:
