@@ -175,11 +175,6 @@ class RangeComparison:
 
     Feed the side that ``wants`` more until the comparison is ``done``. It holds what was fed and not compared yet, and
     at most one decoded batch of each side.
-
-    Attributes:
-        source: One side.
-        target: The other one.
-        found: The number of records of each finished range, in order; None: the range is not known to be equal.
     """
 
     def __init__(
@@ -189,15 +184,10 @@ class RangeComparison:
         timestamps: bool,
         transform: Callable[[list[DecodedRecord]], list[DecodedRecord]] | None = None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            ranges: They ascend and do not overlap, on either side.
-            timestamps: Whether these are compared.
-            transform: Makes of a source batch's records what is compared; None: nothing is changed.
-        """
+        """The ranges ascend and do not overlap, on either side. ``transform`` changes the source's records first."""
         self.source = LogPieces([(span.source, span.source_end) for span in ranges], transform)
         self.target = LogPieces([(span.target, span.target_end) for span in ranges], None)
+        #: The number of records of each finished range, in order; None: the range is not known to be equal.
         self.found: list[int | None] = []
         self._ranges = len(ranges)
         self._timestamps = timestamps

@@ -63,18 +63,10 @@ class DevCluster:
     with it; without it the data is in a temporary directory that is removed on close. Brokers end with this process,
     however it ends.
 
-    Args:
-        name: Shown in messages and in the temporary directory's name.
-        brokers: How many.
-        security: How clients authenticate; None is PLAINTEXT without an authorizer.
-        data_dir: The directory of data and logs.
-        server_properties: Broker properties that override ours.
-        ports: The brokers' ports; None: free ones.
-        heap: Each broker's ``-Xmx``.
-        jvm_options: More options for each broker's virtual machine.
-        listeners: Further listeners by name, each with how its clients authenticate; `listener` gives one.
-        far_listeners: For each broker the port of a further listener, and the port that it advertises for it: that of a
-            proxy in front of it.
+    By default clients use PLAINTEXT, without an authorizer, and ports are free ones. ``server_properties`` override
+    ours; ``heap`` is each broker's ``-Xmx``. ``listeners`` are further ones by name, each with how its clients
+    authenticate; `listener` gives one. ``far_listeners``: for each broker the port of a further listener, and the port
+    that it advertises for it: that of a proxy in front of it.
     """
 
     def __init__(

@@ -125,9 +125,3 @@ def test_of_nothing_there_is_none() -> None:
     assert percentile({}, 50) is None
     assert percentile({10: 0}, 50) is None
     assert merged([]) == {}
-
-
-def test_by_hand() -> None:
-    """Nearest rank: of a hundred values the 99th."""
-    hundred = {1: 50, 10: 45, 100: 4, 1000: 1}
-    assert [percentile(hundred, percent) for percent in (50, 51, 95, 96, 99, 100)] == [1, 10, 10, 100, 100, 1000]

@@ -12,7 +12,7 @@ from mirror_ray.state.records import FaultResolution, FlowRecord, Pause
 from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash
 from mirror_ray.verification.producers import ProducerOwners, RecordAttribution, WrittenBatch, producer_owners
-from mirror_ray.verification.ranges import PositionPair, mapped_spans, subtract_spans
+from mirror_ray.verification.ranges import PositionPair, mapped_spans
 from mirror_ray.verification.uncompared import halt_of
 from mirror_ray.verification.uncompared_records import swapped
 from tests.support.factories import partition_record
@@ -41,10 +41,6 @@ def test_what_a_map_accounts_for() -> None:
     """Its segments, and what lies between two if all of it was copied; not what others wrote between them."""
     segments = [Segment(0, 0, 5, 0), Segment(10, 10, 5, 10), Segment(15, 20, 2, 15)]
     assert mapped_spans(segments) == [(0, 15), (20, 22)]
-    assert subtract_spans((0, 30), mapped_spans(segments)) == [(15, 20), (22, 30)]
-    assert subtract_spans((16, 18), mapped_spans(segments)) == [(16, 18)]
-    assert subtract_spans((2, 9), mapped_spans(segments)) == []
-    assert subtract_spans((3, 3), ()) == []
 
 
 def test_who_may_write() -> None:
