@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -43,80 +43,64 @@ class _Source:
         return segments
 
 
-def _run(test: Callable[[_Source, Translator], object]) -> None:
-    async def run() -> None:
-        source = _Source()
-        translator = Translator(partial(answer_from, source.store), source.read)
-        await test(source, translator)  # type: ignore[misc]
-        await translator.close()
-
-    asyncio.run(run())
+@pytest.fixture
+def source() -> _Source:
+    """Silent so far."""
+    return _Source()
 
 
-def test_a_gap_is_read_once() -> None:
+@pytest.fixture
+async def translator(source: _Source) -> AsyncIterator[Translator]:
+    """Reads it."""
+    made = Translator(partial(answer_from, source.store), source.read)
+    yield made
+    await made.close()
+
+
+async def test_a_gap_is_read_once(source: _Source, translator: Translator) -> None:
     """Both ways, and for whoever asks at the same time."""
-
-    async def test(source: _Source, translator: Translator) -> None:
-        source.answers.set()
-        found = await asyncio.gather(*(translator.to_target(SOURCE, offset) for offset in (12, 33, 39)))
-        assert found == [Translation(offset=offset) for offset in (10, 13, 19)]
-        assert await translator.to_source(SOURCE, 13) == Translation(offset=33)
-        assert source.asked == 1
-
-    _run(test)
+    source.answers.set()
+    found = await asyncio.gather(*(translator.to_target(SOURCE, offset) for offset in (12, 33, 39)))
+    assert found == [Translation(offset=offset) for offset in (10, 13, 19)]
+    assert await translator.to_source(SOURCE, 13) == Translation(offset=33)
+    assert source.asked == 1
 
 
-def test_a_slow_source_is_read_on_while_nobody_waits() -> None:
+async def test_a_slow_source_is_read_on_while_nobody_waits(source: _Source, translator: Translator) -> None:
     """Until then the answer is a place before it."""
-
-    async def test(source: _Source, translator: Translator) -> None:
-        early = await translator.to_target(SOURCE, 33, wait_s=0)
-        assert (early.offset, early.exact, early.retry) == (10, False, True)
-        source.answers.set()
-        assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
-        assert source.asked == 1
-
-    _run(test)
+    early = await translator.to_target(SOURCE, 33, wait_s=0)
+    assert (early.offset, early.exact, early.retry) == (10, False, True)
+    source.answers.set()
+    assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
+    assert source.asked == 1
 
 
 @pytest.mark.parametrize("error", [OSError("connection lost"), ClusterUnreachableError("no broker answers")])
-def test_a_source_that_fails_is_read_again(error: Exception) -> None:
+async def test_a_source_that_fails_is_read_again(source: _Source, translator: Translator, error: Exception) -> None:
     """At the next question."""
-
-    async def test(source: _Source, translator: Translator) -> None:
-        source.error = error
-        source.answers.set()
-        failed = await translator.to_target(SOURCE, 33)
-        assert (failed.offset, failed.exact, failed.retry) == (10, False, True)
-        assert str(error) in (failed.reason or "")
-        source.error = None
-        assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
-
-    _run(test)
+    source.error = error
+    source.answers.set()
+    failed = await translator.to_target(SOURCE, 33)
+    assert (failed.offset, failed.exact, failed.retry) == (10, False, True)
+    assert str(error) in (failed.reason or "")
+    source.error = None
+    assert await translator.to_target(SOURCE, 33) == Translation(offset=13)
 
 
-def test_closing_ends_what_is_being_read() -> None:
+async def test_closing_ends_what_is_being_read(source: _Source, translator: Translator) -> None:
     """Whoever still waits is told so by a cancellation, as everything else that ends."""
-
-    async def test(source: _Source, translator: Translator) -> None:
-        await translator.to_target(SOURCE, 33, wait_s=0)
-        await translator.close()
-        assert source.asked == 1
-        assert len(asyncio.all_tasks()) == 1
-
-    _run(test)
+    await translator.to_target(SOURCE, 33, wait_s=0)
+    await translator.close()
+    assert source.asked == 1
+    assert len(asyncio.all_tasks()) == 1
 
 
-def test_another_topics_gap_is_another_one() -> None:
+async def test_another_topics_gap_is_another_one(source: _Source, translator: Translator) -> None:
     """Though it lies between the same segments."""
-
-    async def test(source: _Source, translator: Translator) -> None:
-        source.answers.set()
-        await translator.to_target(SOURCE, 33)
-        offset_map = source.store.find(SOURCE)
-        assert offset_map is not None
-        offset_map.source_topic_id = TopicId("other")
-        await translator.to_target(SOURCE, 33)
-        assert source.asked == 2
-
-    _run(test)
+    source.answers.set()
+    await translator.to_target(SOURCE, 33)
+    offset_map = source.store.find(SOURCE)
+    assert offset_map is not None
+    offset_map.source_topic_id = TopicId("other")
+    await translator.to_target(SOURCE, 33)
+    assert source.asked == 2

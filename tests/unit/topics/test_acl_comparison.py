@@ -10,32 +10,14 @@ from hypothesis import strategies as st
 
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, TopicSettings
-from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.acl_comparison import AclFacts, AclVerdict, compare_acls, compare_other_acls
 from mirror_ray.topics.acl_sync import AclRules, flow_acls
+from tests.support.factories import acl
 
 _ALL = AclRules(patterns=True, groups=True, revocations=True)
 _TOPICS = {"orders": "A.orders", "bills": "A.bills"}
-
-
-def acl(
-    operation: str = "READ",
-    name: str = "orders",
-    pattern: AclPattern = "LITERAL",
-    permission: AclPermission = "ALLOW",
-    resource: AclResource = "TOPIC",
-) -> Acl:
-    """One of ann's, from any host."""
-    return Acl(
-        resource=resource,
-        name=name,
-        pattern=pattern,
-        principal="User:ann",
-        host="*",
-        operation=operation,
-        permission=permission,
-    )
 
 
 def facts(
@@ -67,13 +49,13 @@ def verdicts(of: AclFacts, *, synced: bool = True) -> list[tuple[Acl | None, Acl
 @pytest.mark.parametrize(
     ("source", "rules", "verdict"),
     [
-        (acl("READ"), AclRules(), "missing"),
-        (acl("WRITE", permission="DENY"), AclRules(), "missing"),
-        (acl("WRITE"), _ALL, "write"),
-        (acl("READ", "ord", "PREFIXED"), AclRules(), "pattern"),
-        (acl("READ", "*"), AclRules(), "pattern"),
-        (acl("READ", "ord", "PREFIXED"), _ALL, "missing"),
-        (acl("READ", "*"), _ALL, "missing"),
+        (acl("orders"), AclRules(), "missing"),
+        (acl("orders", "WRITE", permission="DENY"), AclRules(), "missing"),
+        (acl("orders", "WRITE"), _ALL, "write"),
+        (acl("ord", pattern="PREFIXED"), AclRules(), "pattern"),
+        (acl("*"), AclRules(), "pattern"),
+        (acl("ord", pattern="PREFIXED"), _ALL, "missing"),
+        (acl("*"), _ALL, "missing"),
     ],
 )
 def test_what_the_source_has_alone(source: Acl, rules: AclRules, verdict: AclVerdict) -> None:
@@ -86,16 +68,16 @@ def test_what_the_source_has_alone(source: Acl, rules: AclRules, verdict: AclVer
 def test_the_same_right_on_both_sides() -> None:
     """ALL becomes READ; a prefix is renamed; one on ``*`` becomes one on the topic."""
     for source, remote in (
-        (acl("ALL"), acl("READ", "A.orders")),
-        (acl("READ", "ord", "PREFIXED"), acl("READ", "A.ord", "PREFIXED")),
-        (acl("READ", "*"), acl("READ", "A.orders")),
+        (acl("orders", "ALL"), acl("A.orders")),
+        (acl("ord", pattern="PREFIXED"), acl("A.ord", pattern="PREFIXED")),
+        (acl("*"), acl("A.orders")),
     ):
         assert verdicts(facts([source], [remote], rules=_ALL)) == [(source, remote, "same")]
 
 
 def test_what_the_target_has_alone() -> None:
     """What the flow gave is stale, where it may take it back; what others gave is theirs."""
-    there = acl("READ", "A.orders")
+    there = acl("A.orders")
     assert verdicts(facts([], [there], [there], _ALL)) == [(None, there, "stale")]
     assert verdicts(facts([], [there], [there])) == [(None, there, "kept")]
     assert verdicts(facts([], [there], [], _ALL)) == [(None, there, "own")]
@@ -103,33 +85,33 @@ def test_what_the_target_has_alone() -> None:
 
 def test_nothing_counts_where_acls_are_not_to_follow() -> None:
     """It is shown all the same."""
-    there = acl("READ", "A.orders")
+    there = acl("A.orders")
     assert verdicts(facts([], [there], [there], _ALL), synced=False) == [(None, there, "unsynced")]
-    assert verdicts(facts([acl()]), synced=False) == [(acl(), None, "unsynced")]
+    assert verdicts(facts([acl("orders")]), synced=False) == [(acl("orders"), None, "unsynced")]
 
 
 def test_a_merged_topic_gives_what_each_of_its_topics_gives() -> None:
     """A right on one of them alone is not carried over, a denial on one of them is, and is shown with the others."""
     merged = {"orders": "A.orders", "bills": "A.orders"}
-    denial = acl("READ", "bills", permission="DENY")
-    found = verdicts(facts([acl("READ"), denial], mapped=merged))
-    assert found == [(acl("READ"), None, "merged"), (None, None, "missing")]
+    denial = acl("bills", permission="DENY")
+    found = verdicts(facts([acl("orders"), denial], mapped=merged))
+    assert found == [(acl("orders"), None, "merged"), (None, None, "missing")]
 
 
 def test_groups_and_topics_that_do_not_exist_yet() -> None:
     """They belong to no topic that can be shown."""
-    group, later = acl("READ", "app", resource="GROUP"), acl("READ", "later")
-    found = compare_other_acls(facts([group, later, acl()], [group], rules=_ALL), _TOPICS.values(), synced=True)
-    assert [(pair.expected, pair.verdict) for pair in found] == [(group, "same"), (acl("READ", "A.later"), "missing")]
+    group, later = acl("app", resource="GROUP"), acl("later")
+    found = compare_other_acls(facts([group, later, acl("orders")], [group], rules=_ALL), _TOPICS.values(), synced=True)
+    assert [(pair.expected, pair.verdict) for pair in found] == [(group, "same"), (acl("A.later"), "missing")]
 
 
 _ACLS = st.builds(
     acl,
-    st.sampled_from(["READ", "WRITE", "ALL"]),
     st.sampled_from(["orders", "bills", "A.orders", "A.bills", "ord", "A.ord", "*", "later", "A.later", "app"]),
-    st.sampled_from(["LITERAL", "PREFIXED"]),
-    st.sampled_from(["ALLOW", "DENY"]),
-    st.sampled_from(["TOPIC", "GROUP"]),
+    st.sampled_from(["READ", "WRITE", "ALL"]),
+    pattern=st.sampled_from(["LITERAL", "PREFIXED"]),
+    permission=st.sampled_from(["ALLOW", "DENY"]),
+    resource=st.sampled_from(["TOPIC", "GROUP"]),
 )
 _MANY = st.frozensets(_ACLS, max_size=6)
 

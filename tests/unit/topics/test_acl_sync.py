@@ -10,34 +10,14 @@ from hypothesis import strategies as st
 
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, PolicySettings
-from mirror_ray.model.acls import Acl, AclPattern, AclPermission, AclResource
+from mirror_ray.model.acls import Acl
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.topics.acl_sync import AclRules, acl_changes, remote_prefix, wanted_acls
+from tests.support.factories import acl
 
 _TOPICS = {"orders": "A.orders", "orders-eu": "A.orders-eu", "bills": "A.bills"}
 _ALL = AclRules(patterns=True, groups=True, revocations=True)
-
-
-def acl(
-    operation: str = "READ",
-    name: str = "orders",
-    *,
-    resource: AclResource = "TOPIC",
-    pattern: AclPattern = "LITERAL",
-    permission: AclPermission = "ALLOW",
-    principal: str = "User:ann",
-) -> Acl:
-    """An ACL from any host."""
-    return Acl(
-        resource=resource,
-        name=name,
-        pattern=pattern,
-        principal=principal,
-        host="*",
-        operation=operation,
-        permission=permission,
-    )
 
 
 def wanted(
@@ -62,17 +42,17 @@ def wanted(
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        (acl("READ"), acl("READ", "A.orders")),
-        (acl("WRITE"), None),
-        (acl("ALL"), acl("READ", "A.orders")),
-        (acl("DESCRIBE_CONFIGS"), acl("DESCRIBE_CONFIGS", "A.orders")),
-        (acl("WRITE", permission="DENY"), acl("WRITE", "A.orders", permission="DENY")),
-        (acl("ALL", permission="DENY"), acl("ALL", "A.orders", permission="DENY")),
-        (acl("READ", "not-there-yet"), acl("READ", "A.not-there-yet")),
-        (acl("READ", "secret"), None),
-        (acl("READ", "orders", pattern="PREFIXED"), None),
-        (acl("READ", "*"), None),
-        (acl("READ", "app-1", resource="GROUP"), None),
+        (acl("orders"), acl("A.orders")),
+        (acl("orders", "WRITE"), None),
+        (acl("orders", "ALL"), acl("A.orders")),
+        (acl("orders", "DESCRIBE_CONFIGS"), acl("A.orders", "DESCRIBE_CONFIGS")),
+        (acl("orders", "WRITE", permission="DENY"), acl("A.orders", "WRITE", permission="DENY")),
+        (acl("orders", "ALL", permission="DENY"), acl("A.orders", "ALL", permission="DENY")),
+        (acl("not-there-yet"), acl("A.not-there-yet")),
+        (acl("secret"), None),
+        (acl("orders", pattern="PREFIXED"), None),
+        (acl("*"), None),
+        (acl("app-1", resource="GROUP"), None),
     ],
 )
 def test_mm2s_rules(source: Acl, target: Acl | None) -> None:
@@ -82,26 +62,26 @@ def test_mm2s_rules(source: Acl, target: Acl | None) -> None:
 
 def test_patterns_are_carried_to_the_topics_that_there_are() -> None:
     """To no other topic on the target, which the source says nothing of."""
-    prefixed, every = acl("READ", "orders", pattern="PREFIXED"), acl("ALL", "*", principal="User:bob")
+    prefixed, every = acl("orders", pattern="PREFIXED"), acl("*", "ALL", principal="User:bob")
     assert wanted(prefixed, every, rules=AclRules(patterns=True)) == {
-        acl("READ", "A.orders"),
-        acl("READ", "A.orders-eu"),
-        *(acl("READ", remote, principal="User:bob") for remote in _TOPICS.values()),
+        acl("A.orders"),
+        acl("A.orders-eu"),
+        *(acl(remote, principal="User:bob") for remote in _TOPICS.values()),
     }
 
 
 def test_prefixes_are_renamed_where_they_cover_nothing_else() -> None:
     """So that a topic that is created later is covered, too; a topic that is named otherwise gets literal ACLs."""
-    prefixed, rules = acl("READ", "orders", pattern="PREFIXED"), AclRules(patterns=True)
-    assert wanted(prefixed, rules=rules, renamed=True) == {acl("READ", "A.orders", pattern="PREFIXED")}
+    prefixed, rules = acl("orders", pattern="PREFIXED"), AclRules(patterns=True)
+    assert wanted(prefixed, rules=rules, renamed=True) == {acl("A.orders", pattern="PREFIXED")}
     elsewhere = {"orders": "A.orders", "orders-eu": "eu"}
     assert wanted(prefixed, rules=rules, renamed=True, topics=elsewhere) == {
-        acl("READ", "A.orders", pattern="PREFIXED"),
-        acl("READ", "eu"),
+        acl("A.orders", pattern="PREFIXED"),
+        acl("eu"),
     }
     foreign = {"orders": "A.orders", "bills": "A.orders-bills"}
-    assert wanted(prefixed, rules=rules, renamed=True, topics=foreign) == {acl("READ", "A.orders")}
-    assert wanted(acl("WRITE", "orders", pattern="PREFIXED"), rules=rules, renamed=True) == set()
+    assert wanted(prefixed, rules=rules, renamed=True, topics=foreign) == {acl("A.orders")}
+    assert wanted(acl("orders", "WRITE", pattern="PREFIXED"), rules=rules, renamed=True) == set()
 
 
 def test_prefixes_that_can_be_renamed() -> None:
@@ -115,35 +95,32 @@ def test_prefixes_that_can_be_renamed() -> None:
 
 def test_groups_keep_their_names() -> None:
     """Those that are carried over; by patterns only where patterns are carried over."""
-    literal = acl("READ", "app-1", resource="GROUP")
-    prefixed = acl("READ", "app", resource="GROUP", pattern="PREFIXED")
-    other = acl("READ", "tool", resource="GROUP")
+    literal = acl("app-1", resource="GROUP")
+    prefixed = acl("app", resource="GROUP", pattern="PREFIXED")
+    other = acl("tool", resource="GROUP")
     assert wanted(literal, prefixed, other, rules=AclRules(groups=True)) == {literal}
     both = AclRules(groups=True, patterns=True)
-    assert wanted(prefixed, other, rules=both) == {literal, acl("READ", "app-2", resource="GROUP")}
+    assert wanted(prefixed, other, rules=both) == {literal, acl("app-2", resource="GROUP")}
 
 
 def test_a_topic_of_several_origins_is_for_those_who_may_read_each() -> None:
     """And not for those who may not read one of them."""
     merged = {"orders": "all", "bills": "all"}
-    ann, bob = (acl("READ", topic) for topic in merged), acl("READ", "orders", principal="User:bob")
-    denied = acl("READ", "bills", principal="User:eve", permission="DENY")
-    assert wanted(*ann, bob, denied, topics=merged) == {
-        acl("READ", "all"),
-        acl("READ", "all", principal="User:eve", permission="DENY"),
-    }
+    ann, bob = (acl(topic) for topic in merged), acl("orders", principal="User:bob")
+    denied = acl("bills", principal="User:eve", permission="DENY")
+    assert wanted(*ann, bob, denied, topics=merged) == {acl("all"), acl("all", principal="User:eve", permission="DENY")}
 
 
 def test_denials_come_first_and_go_last() -> None:
     """Otherwise somebody would get in between."""
-    allow, deny = acl("READ", "A.orders"), acl("READ", "A.orders", permission="DENY", principal="User:eve")
+    allow, deny = acl("A.orders"), acl("A.orders", permission="DENY", principal="User:eve")
     assert acl_changes({allow, deny}, (), (), _ALL).create == (deny, allow)
     assert acl_changes((), {allow, deny}, {allow, deny}, _ALL).delete == (allow, deny)
 
 
 def test_only_what_the_flow_gave_is_taken_back() -> None:
     """And only where revocations are asked for."""
-    ours, theirs = acl("READ", "A.orders"), acl("READ", "A.orders", principal="User:local")
+    ours, theirs = acl("A.orders"), acl("A.orders", principal="User:local")
     assert acl_changes((), {ours, theirs}, {ours}, _ALL).delete == (ours,)
     assert not acl_changes((), {ours, theirs}, {ours}, AclRules())
     assert not acl_changes((), (), {ours}, _ALL)
@@ -151,8 +128,8 @@ def test_only_what_the_flow_gave_is_taken_back() -> None:
 
 _ACLS = st.builds(
     acl,
-    st.sampled_from(["READ", "WRITE", "ALL", "DESCRIBE"]),
     st.sampled_from([*_TOPICS, "*", "or", "app-1", "secret"]),
+    st.sampled_from(["READ", "WRITE", "ALL", "DESCRIBE"]),
     resource=st.sampled_from(["TOPIC", "GROUP"]),
     pattern=st.sampled_from(["LITERAL", "PREFIXED"]),
     permission=st.sampled_from(["ALLOW", "DENY"]),

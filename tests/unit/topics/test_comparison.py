@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.model.acls import Acl
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.acl_comparison import AclPair
@@ -19,6 +18,7 @@ from mirror_ray.topics.comparison import (
     TopicComparison,
     compare_topic,
 )
+from tests.support.factories import acl
 
 MM2_FILTER = ConfigPropertyFilter(TopicSettings().config_properties_exclude)
 PARTITION = PartitionFacts(leader=1, replication_factor=3, start=10, end=50, size_bytes=1000)
@@ -157,16 +157,7 @@ def test_another_name_than_before_is_drift() -> None:
 
 def test_a_right_that_is_missing_is_drift() -> None:
     """Also where the remote topic may not be described, or is missing itself."""
-    acl = Acl(
-        resource="TOPIC",
-        name="A.orders",
-        pattern="LITERAL",
-        principal="User:ann",
-        host="*",
-        operation="READ",
-        permission="ALLOW",
-    )
-    missing = AclPair(source=replace(acl, name="orders"), remote=None, expected=acl, verdict="missing")
+    missing = AclPair(source=acl("orders"), remote=None, expected=acl("A.orders"), verdict="missing")
     hidden = SideFacts(topic="A.orders", problems={"topic": "needs DESCRIBE"})
     for remote in (None, hidden, side("A.orders")):
         pair = ComparedTopic(topic="orders", remote_topic="A.orders", source=side("orders"), remote=remote)

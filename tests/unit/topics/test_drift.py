@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirror_ray.config.settings import TopicSettings
-from mirror_ray.model.acls import Acl
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import ConfigValue
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.comparison import ComparedTopic, PartitionFacts, SideFacts
 from mirror_ray.topics.drift import Drift, ExpectedDrift, find_acl_drift, find_drift
+from tests.support.factories import acl
 
 _EXPECTED = ExpectedDrift(
     configs=ConfigPropertyFilter(TopicSettings().config_properties_exclude), replication_factor=None, brokers=3
@@ -101,21 +101,12 @@ def test_what_can_not_be_compared_is_said() -> None:
 
 def test_acls_and_kinds_that_are_left_out() -> None:
     """Missing ones are created; what the source no longer gives is the running flow's to take back."""
-    acl = Acl(
-        resource="TOPIC",
-        name="A.orders",
-        pattern="LITERAL",
-        principal="User:ann",
-        host="*",
-        operation="READ",
-        permission="ALLOW",
-    )
     found = drift(side("orders", 3, retention_ms="5"), side("A.orders", 2, retention_ms="6"))
-    gone = replace(acl, principal="User:bob")
-    findings = found.findings + find_acl_drift(AclChanges(create=(acl,), delete=(gone,)), found.remedies)
+    lacking, gone = acl("A.orders"), acl("A.orders", principal="User:bob")
+    findings = found.findings + find_acl_drift(AclChanges(create=(lacking,), delete=(gone,)), found.remedies)
     every = Drift(findings=findings, remedies=found.remedies)
     assert [finding.kind for finding in every.findings] == ["partitions", "config", "acl", "acl"]
-    assert every.remedies.acls == [acl]
+    assert every.remedies.acls == [lacking]
     left = every.without({"acl", "partitions"})
     assert [finding.kind for finding in left.findings] == ["config"]
     assert (left.remedies.extend, left.remedies.acls, list(left.remedies.alter)) == ({}, [], ["A.orders"])

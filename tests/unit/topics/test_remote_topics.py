@@ -13,6 +13,7 @@ from mirror_ray.model.topics import ConfigSource, ConfigValue, effective_replica
 from mirror_ray.topics.remote_topics import (
     Configs,
     Extension,
+    RemoteTopicPlan,
     TopicFacts,
     find_shared,
     plan_remote_topic,
@@ -28,16 +29,15 @@ def facts(name: str, partitions: int = 1, configs: Configs | None = None, **valu
     return TopicFacts(name=name, partitions=partitions, configs={**(configs or {}), **own})
 
 
-def warnings(source: TopicFacts, target: TopicFacts) -> str:
-    """All warnings about a pair of topics."""
-    plan = plan_remote_topic(source, target, target.name, replication_factor=None, configs=MM2_FILTER)
-    return "\n".join(plan.warnings)
+def planned(source: TopicFacts, target: TopicFacts | None = None, factor: int | None = None) -> RemoteTopicPlan:
+    """What is to be done about a topic's copy."""
+    return plan_remote_topic(source, target, f"A.{source.name}", replication_factor=factor, configs=MM2_FILTER)
 
 
 def test_a_missing_remote_topic_is_created_as_its_source() -> None:
     """Partitions, the flow's replication factor and the configs set on the source go into the new topic."""
     source = facts("orders", 7, cleanup_policy="compact", retention_ms="1")
-    plan = plan_remote_topic(source, None, "A.orders", replication_factor=3, configs=MM2_FILTER)
+    plan = planned(source, factor=3)
     assert plan.create is not None
     assert (plan.create.name, plan.create.partitions, plan.create.replication_factor) == ("A.orders", 7, 3)
     assert plan.create.configs == {"cleanup.policy": "compact", "retention.ms": "1"}
@@ -79,22 +79,21 @@ def test_defaults_are_carried_from_the_source_on_request() -> None:
 
 def test_a_topic_with_fewer_partitions_is_extended() -> None:
     """Partitions added on the source are added on the target."""
-    plan = plan_remote_topic(facts("t", 5), facts("A.t", 2), "A.t", replication_factor=None, configs=MM2_FILTER)
+    plan = planned(facts("t", 5), facts("A.t", 2))
     assert plan.extend == Extension(topic="A.t", from_partitions=2, to_partitions=5)
     assert plan.create is None
 
 
 def test_a_topic_with_more_partitions_is_left_with_a_warning() -> None:
     """A remote topic is never shrunk."""
-    plan = plan_remote_topic(facts("t", 2), facts("A.t", 5), "A.t", replication_factor=None, configs=MM2_FILTER)
+    plan = planned(facts("t", 2), facts("A.t", 5))
     assert plan.extend is None
     assert "A.t has 5 partitions" in plan.warnings[0]
 
 
 def test_nothing_is_created_with_configs_that_could_not_be_read() -> None:
     """A compacted source must not become a deleting copy for want of DESCRIBE_CONFIGS."""
-    source = TopicFacts(name="t", partitions=1, configs=None)
-    plan = plan_remote_topic(source, None, "A.t", replication_factor=None, configs=MM2_FILTER)
+    plan = planned(TopicFacts(name="t", partitions=1, configs=None))
     assert plan.create is None
     assert plan.blocked is not None
     assert "DESCRIBE_CONFIGS" in plan.blocked
@@ -113,19 +112,19 @@ def test_what_the_target_would_change_is_warned_of(
     source: dict[str, str], target: dict[str, str], warning: str
 ) -> None:
     """Each way in which an existing target topic can't hold records as they are is named."""
-    assert warning in warnings(facts("t", 1, None, **source), facts("A.t", 1, None, **target))
+    assert warning in "\n".join(planned(facts("t", 1, None, **source), facts("A.t", 1, None, **target)).warnings)
 
 
 def test_equal_topics_have_no_warnings() -> None:
     """A pair of topics with the same unusual configs passes without a word."""
     values = {"cleanup_policy": "compact", "max_message_bytes": "9000000", "message_timestamp_before_max_ms": "5"}
-    assert warnings(facts("t", 3, None, **values), facts("A.t", 3, None, **values)) == ""
+    assert not planned(facts("t", 3, None, **values), facts("A.t", 3, None, **values)).warnings
 
 
 def test_a_size_from_the_brokers_file_is_warned_of_at_creation() -> None:
     """message.max.bytes of the source's brokers is not carried over, so larger batches may not fit."""
     configs = {"max.message.bytes": ConfigValue(value="5000000", source="STATIC_BROKER_CONFIG")}
-    plan = plan_remote_topic(facts("t", 1, configs), None, "A.t", replication_factor=None, configs=MM2_FILTER)
+    plan = planned(facts("t", 1, configs))
     assert "max.message.bytes=5000000" in plan.warnings[0]
 
 
@@ -167,9 +166,9 @@ def test_a_plan_once_carried_out_is_empty(
     """Whatever was created or extended leaves nothing to create or extend."""
     source = TopicFacts(name="t", partitions=partitions, configs=configs)
     target = None if existing is None else facts("A.t", existing)
-    plan = plan_remote_topic(source, target, "A.t", replication_factor=None, configs=MM2_FILTER)
+    plan = planned(source, target)
     assert (plan.create is not None) == (existing is None)
     done = plan.create.partitions if plan.create else plan.extend.to_partitions if plan.extend else existing or 0
-    again = plan_remote_topic(source, facts("A.t", done), "A.t", replication_factor=None, configs=MM2_FILTER)
+    again = planned(source, facts("A.t", done))
     assert again.create is None
     assert again.extend is None
