@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -107,9 +105,3 @@ def test_debug_shows_the_traceback(coordinator: FakeCoordinator, run: Run) -> No
     """For those who look for the cause in our code."""
     coordinator.errors["status"] = NotRunningError("nothing runs")
     assert "Traceback" in run("--debug", "status").stderr
-
-
-def test_help_comes_without_ray() -> None:
-    """Importing the command line imports neither Ray nor a Kafka client."""
-    code = "import sys, mirror_ray.cli; print([m for m in ('ray', 'confluent_kafka', 'pyspark') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

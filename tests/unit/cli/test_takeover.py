@@ -24,16 +24,6 @@ DEDICATED = Mm2Topics(offsets_topic="mm2-offsets.A.internal", connector="MirrorS
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    """Two clusters that are never asked."""
-    path = tmp_path / "mm2.properties"
-    path.write_text(
-        "clusters = A, B\nA.bootstrap.servers = nowhere:1\nB.bootstrap.servers = nowhere:1\nA->B.enabled = true\n"
-    )
-    return path
-
-
-@pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mm2Topics]:
     """From which MM2 flows would be taken over; no system runs. One topic is taken, another one refused."""
     given: list[Mm2Topics] = []

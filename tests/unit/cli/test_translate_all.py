@@ -10,18 +10,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, GroupSettings, MirrorSettings
+from mirror_ray.config.load import load_settings
+from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover import bulk_translation
 from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.errors import NoAnswerError
 from mirror_ray.model.names import FlowName, TopicPartition
 from tests.support.factories import translated_offset
-from tests.unit.cli.fakes import FakeCoordinator, Run
+from tests.unit.cli.fakes import CONFIG, FakeCoordinator, Run
 
 
 @pytest.fixture
-def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> list[BulkOrder]:
+def orders(coordinator: FakeCoordinator, config: Path, monkeypatch: pytest.MonkeyPatch) -> list[BulkOrder]:
     """What would be carried out against clusters; one offset is what comes of it."""
     given: list[BulkOrder] = []
     row = translated_offset(
@@ -35,9 +36,7 @@ def orders(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> lis
         return [BulkRow(translated=row, outcome="committed" if order.commit else None)]
 
     monkeypatch.setattr(bulk_translation, "carry_out", carry_out)
-    clusters = {alias: ClusterSettings(alias=alias, bootstrap_servers=("nowhere:1",)) for alias in "AB"}
-    flow = FlowSettings(name=FlowName("A", "B"), enabled=True)
-    monkeypatch.setattr(coordinator, "configuration", MirrorSettings(clusters=clusters, flows=(flow,)), raising=False)
+    coordinator.configuration = load_settings(config).settings
     return given
 
 
@@ -105,10 +104,7 @@ def test_what_runs_decides_and_not_the_file(
 ) -> None:
     """A file beside a running system may say what it likes; and one that does not answer may be at work."""
     file = tmp_path / "mm2.properties"
-    file.write_text(
-        "clusters = A, B\nA.bootstrap.servers = nowhere:1\nB.bootstrap.servers = nowhere:2\n"
-        "A->B.enabled = true\nA->B.sync.group.offsets.enabled = false\n"
-    )
+    file.write_text(f"{CONFIG}A->B.sync.group.offsets.enabled = false\n")
     arguments = ("translate", "A->B", "--all", "--as-of", "1h", "--commit", "--yes", "--config", file)
     result = run(*arguments)
     assert result.exit_code == 2
@@ -188,6 +184,6 @@ def test_what_does_not_go_together_is_refused(
 
 def test_a_flow_that_is_not_there_is_named(orders: list[BulkOrder], run: Run) -> None:
     """With those that are."""
-    result = run("translate", "B->A", "--all", "--as-of", "1h")
+    result = run("translate", "A->C", "--all", "--as-of", "1h")
     assert result.exit_code == 2
-    assert "there is no flow B->A; flows: A->B" in result.stderr
+    assert "there is no flow A->C; flows: A->B" in result.stderr
