@@ -70,11 +70,7 @@ class BackgroundThread:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str, every_s: float = _POLL_S) -> None:
-    """Call ``condition`` every ``every_s`` until it is true.
-
-    Raises:
-        MirrorError: It is not within ``timeout_s``; the text names ``what`` was waited for.
-    """
+    """Call ``condition`` until it is true. After ``timeout_s`` raises MirrorError, which names ``what``."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:

@@ -13,11 +13,7 @@ _64_BITS: Final = (1 << 64) - 1
 
 
 def hash_records(cluster: DevCluster, topic: str, partitions: int) -> list[array[int]]:
-    """Hashes of every committed record of a topic, by partition. Nobody may write meanwhile.
-
-    Raises:
-        MirrorError: It can't be read.
-    """
+    """Hashes of a topic's committed records, by partition; nobody may write. Raises MirrorError if it can't be read."""
     hashes: list[array[int]] = [array("Q") for _ in range(partitions)]
     for message in read_messages(cluster, topic, range(partitions)):
         # 64 bits: with 32, two of a hundred thousand records would have the same hash.
@@ -29,11 +25,7 @@ def hash_records(cluster: DevCluster, topic: str, partitions: int) -> list[array
 def check_copy(
     source: DevCluster, topic: str, target: DevCluster, remote_topic: str, partitions: int, *, finished: bool = True
 ) -> CopyResult:
-    """Compare every record of a topic with its copy; ``finished`` as in ``count_differences``.
-
-    Raises:
-        MirrorError: One of them can't be read.
-    """
+    """Compare a topic with its copy; ``finished`` as in ``count_differences``. Raises as ``hash_records`` does."""
     found = CopyResult()
     for wanted, copied in zip(
         hash_records(source, topic, partitions), hash_records(target, remote_topic, partitions), strict=True

@@ -51,11 +51,7 @@ def create_topics(cluster: DevCluster, topics: Sequence[NewTopic]) -> None:
 def create_topic(
     cluster: DevCluster, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
-    """Create a topic with a replica on every broker, up to three, and wait until its partitions have leaders.
-
-    Raises:
-        MirrorError: The cluster refuses it.
-    """
+    """Create a topic with up to three replicas, and wait for its leaders. Raises as ``create_topics`` does."""
     create_topics(cluster, [NewTopic(topic, partitions, min(3, len(cluster.brokers)), config=dict(configs or {}))])
     # The leaders themselves are asked: metadata may name one that has not heard of its partition yet.
     sample = TopicEnds(cluster, topic, range(0, partitions, max(1, partitions // 50)))
@@ -107,11 +103,7 @@ def high_watermarks(cluster: DevCluster, topic: str, partitions: int) -> dict[in
 
 
 def read_messages(cluster: DevCluster, topic: str, partitions: Collection[int]) -> Iterator[Message]:
-    """Every committed record of these partitions, each partition in order to its end.
-
-    Raises:
-        MirrorError: The broker refuses it, or nothing comes for a minute.
-    """
+    """Every committed record of partitions, each in order to its end. Raises MirrorError if they can't be read."""
     consumer = Consumer(client_config(cluster, {**_COMMITTED, "group.id": "lab", "enable.partition.eof": True}))
     unfinished = set(partitions)
     try:

@@ -70,11 +70,7 @@ class Backlog:
 
 
 def fill(cluster: DevCluster, topic: str, data: DataSpec, prepared: PreparedTopics | None = None) -> None:
-    """Create a topic and fill it, also without batches that are ``prepared``. The cluster has one broker.
-
-    Raises:
-        MirrorError: The cluster refuses it.
-    """
+    """Create a topic on a cluster of one broker and fill it. Raises MirrorError if the cluster refuses it."""
     create_topic(cluster, topic, data.partitions, data.configs())
     with RawConnection(cluster.bootstrap) as connection:
         batches = prepared.batches(data) if prepared is not None else list(map(bytes, _make(data)))

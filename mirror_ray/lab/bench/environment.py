@@ -123,11 +123,7 @@ class MeasurementRun(Generic[AnyMeasurement]):
         """Write what is needed before the contender starts."""
 
     def run(self, system: ContenderProcess) -> MeasurementResult:
-        """Measure, and compare the copy. The contender runs and is warm, and still runs afterwards.
-
-        Raises:
-            MirrorError: It could not be measured.
-        """
+        """Measure a contender that is warm, and compare the copy. Raises MirrorError if it can't be measured."""
         raise NotImplementedError
 
 

@@ -62,11 +62,7 @@ class RawConnection:
     def produce(
         self, topic: str, rounds: Iterable[Mapping[int, bytes | bytearray]], transactional_id: str | None = None
     ) -> None:
-        """Write batches, a request for each round: at most one batch for each partition.
-
-        Raises:
-            MirrorError: The broker refuses one.
-        """
+        """Write batches, at most one for each partition in a request. Raises MirrorError if the broker refuses one."""
         waiting = 0
         id_field = b"\xff\xff" if transactional_id is None else _text(transactional_id)
         for batches in rounds:

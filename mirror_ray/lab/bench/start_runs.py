@@ -38,11 +38,7 @@ class ContenderStart:
             fill(self._environment.source, self._topic, self._data, self._environment.prepared)
 
     def start(self, system: ContenderProcess) -> None:
-        """Start the contender, and wait until it has copied the topic of the warm-up, if there is one.
-
-        Raises:
-            MirrorError: It does not.
-        """
+        """Start it, and wait until it has copied the warm-up, if there is one. Raises MirrorError if it does not."""
         if self._cold:
             system.start()
             return

@@ -13,11 +13,7 @@ from mirror_ray.lab.kafka_client import read_partition, read_placed
 
 
 def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosLoad) -> TopicOutcome:
-    """Compare every record of every partition. To be called when nobody writes any more.
-
-    Raises:
-        MirrorError: A partition can't be read.
-    """
+    """Compare every record of every partition, once nobody writes. Raises MirrorError if a partition can't be read."""
     source, target = clusters[topic.cluster], clusters[TARGETS[topic.cluster]]
     verdicts: list[CopyVerdict] = []
     differences, problems = [], []

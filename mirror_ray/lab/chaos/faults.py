@@ -60,10 +60,6 @@ class Victims:
             (victim.launch if isinstance(victim, Broker) and fault.action == "kill" else victim.resume)()
 
     def wait_for_brokers(self) -> None:
-        """Wait until all brokers serve.
-
-        Raises:
-            MirrorError: One ended, or does not serve within a minute: the run itself is at fault.
-        """
+        """Wait until all brokers serve. Raises MirrorError if one does not: the run itself is at fault."""
         for broker in self._brokers.values():
             broker.wait_started()

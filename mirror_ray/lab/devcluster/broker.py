@@ -87,11 +87,7 @@ class Broker:
             raise MirrorError(f"kafka-storage could not format {self.directory}: {(done.stdout + done.stderr).strip()}")
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Start it and wait until it serves. Does nothing when it runs.
-
-        Raises:
-            MirrorError: It ended, or does not serve within ``timeout_s``; the message has the end of its log.
-        """
+        """Start it, unless it runs, and wait until it serves; raises MirrorError with the end of its log if not."""
         self.launch()
         self.wait_started(timeout_s)
 

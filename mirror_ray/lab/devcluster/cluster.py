@@ -143,11 +143,7 @@ class DevCluster:
         return size
 
     def start(self, timeout_s: float = 60.0) -> Self:
-        """Start every broker that does not run, in parallel, and wait until all of them serve.
-
-        Raises:
-            MirrorError: The jars can't be fetched, or a broker does not come up.
-        """
+        """Start all brokers that don't run, and wait until they serve. Raises MirrorError if one does not."""
         ensure_jars()
         atexit.register(self._kill)
         credentials = list(chain.from_iterable(map(DevSecurity.scram_credentials, self._securities.values())))

@@ -79,11 +79,7 @@ class _TimedNumbers(_Numbers):
 
 
 def drill_failover(settings: DrillSettings, directory: Path, start_system: StartSystem, say: Say) -> DrillOutcome:
-    """Carry out a drill; ``start_system`` and ``say`` as for ``run_chaos``.
-
-    Raises:
-        MirrorError: Something that the drill itself needs did not start or did not work.
-    """
+    """Carry out a drill; ``start_system``, ``say`` and errors are as for ``run_chaos``."""
     with ExitStack() as stack:
         say(f"starting clusters A and B in {directory}")
         clusters = stack.enter_context(topology.chaos_clusters(directory, FORGET_EVERY_S))

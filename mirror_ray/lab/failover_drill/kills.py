@@ -58,11 +58,7 @@ _FINISHED_ALREADY: Final = "has failed back already"
 def drill_kills(
     settings: KillSettings, directory: Path, name: str, start_system: StartSystem, say: Say
 ) -> KillsOutcome:
-    """Go through all rounds; ``name`` is the system's, by which the commands find it.
-
-    Raises:
-        MirrorError: Something that the drill itself needs did not start or did not work.
-    """
+    """Go through all rounds with the system of that ``name``; other arguments and errors as for ``run_chaos``."""
     began_s = time.monotonic()
     say(f"starting clusters A and B in {directory}")
     with topology.chaos_clusters(directory, FORGET_EVERY_S) as clusters:
