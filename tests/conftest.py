@@ -31,7 +31,12 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 #: Records of tests are of fixed times, long past: a broker would remove them when it first looks, after half a minute.
-KEEPS_ALL = {"log.initial.task.delay.ms": "86400000", "metadata.max.idle.interval.ms": "0"}
+#: Its log cleaner looks ten times a second, instead of every 15 seconds.
+KEEPS_ALL = {
+    "log.initial.task.delay.ms": "86400000",
+    "log.cleaner.backoff.ms": "100",
+    "metadata.max.idle.interval.ms": "0",
+}
 #: Of brokers that nobody kills: a dead one would be noticed late. Idle, they take a third of the processor's time.
 QUIET = {
     **KEEPS_ALL,
@@ -64,6 +69,18 @@ _TOGETHER = {
     "tests/chaos/test_groups.py": "trio",
     "tests/chaos/test_three_brokers.py": "trio",
     "tests/broker/kafka/test_transport.py": "trio",
+    "tests/broker/kafka/test_fenced.py": "fragile",
+    "tests/broker/kafka/test_state_topic.py": "fragile",
+    "tests/broker/replication/test_leases.py": "fragile",
+    "tests/broker/replication/test_removed_on_the_target.py": "fragile",
+    "tests/broker/replication/test_resources.py": "fragile",
+    "tests/broker/test_truncated_logs.py": "fragile",
+    "tests/broker/kafka/test_security.py": "secured",
+    "tests/broker/replication/test_one_partition_stops.py": "secured",
+    "tests/broker/test_acl_sync.py": "secured",
+    "tests/broker/test_compare.py": "secured",
+    "tests/broker/test_devcluster.py": "secured",
+    "tests/broker/test_plan.py": "secured",
 }
 #: These tiers have none of the fixtures that cost something as long as they are there.
 _LIGHT_TIERS = frozenset({"model", "web", "unit"})
@@ -185,16 +202,22 @@ def trio() -> Iterator[DevCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def mortal() -> Iterator[DevCluster]:
+    """See `fragile`."""
+    forgetful = {**KEEPS_ALL, "producer.id.expiration.check.interval.ms": "200"}
+    share_classes()
+    with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[DevCluster]:
-    """A cluster of one broker, to be killed and started again.
+def fragile(mortal: DevCluster) -> DevCluster:
+    """A cluster of one broker, to be held still, killed and started again; it runs when a module's tests begin.
 
     It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
     """
-    share_classes()
-    forgetful = {**KEEPS_ALL, "producer.id.expiration.check.interval.ms": "200"}
-    with DevCluster("fragile", server_properties=forgetful, jvm_options=QUICK_START) as cluster:
-        yield cluster
+    return mortal.start()
 
 
 @pytest.fixture(scope="session")

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mirror_ray.jars import maven
 from mirror_ray.jars.maven import cache_dir
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevSecurity, stop_clusters
+from mirror_ray.lab.devcluster import DevCluster, stop_clusters
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import CODECS, create_topic, produce, produce_transactions, sample_messages
+from tests.support.kafka import CODECS, produce, produce_transactions, sample_messages
 from tests.support.reading import assert_equal_copies, read_all
-from tests.support.waiting import wait_until
 
 OWNER = """
 import sys, threading
@@ -72,61 +70,12 @@ def test_a_difference_between_copies_is_named(clusters: Clusters, make_topic: To
     assert_equal_copies(a, b, source, copy)
 
 
-def test_data_and_address_outlive_a_kill() -> None:
-    """A broker that is killed comes back at the same port with its records."""
-    with DevCluster("killed", jvm_options=QUICK_START) as cluster:
-        config, bootstrap = cluster.confluent_config(), cluster.bootstrap
-        topic = create_topic(config, "kept")
-        produce(config, topic, sample_messages(10))
-        broker = cluster.brokers[0]
-        broker.kill()
-        assert not broker.running
-        broker.start()
-        assert cluster.bootstrap == bootstrap
-        assert len(read_all(config, topic)[0]) == 10
-        broker.suspend()
-        assert broker.running
-        with pytest.raises(AssertionError, match="not all was acknowledged"):
-            produce(config, topic, sample_messages(1), flush_timeout_s=1.0)
-        broker.resume()
-        produce(config, topic, sample_messages(1))
-
-
-def test_three_brokers_survive_the_loss_of_one() -> None:
-    """A replicated topic stays writable while one of three brokers is dead."""
-    with DevCluster("three", 3, jvm_options=QUICK_START, heap="256m") as cluster:
-        config = cluster.confluent_config()
-        topic = create_topic(config, "replicated", 3, replication_factor=3, topic_config={"min.insync.replicas": "2"})
-        cluster.broker(2).kill()
-        produce(config, topic, sample_messages(30, partitions=3))
-        cluster.broker(2).start()
-        admin = AdminClient(config)
-        wait_until(
-            lambda: all(
-                len(p.isrs) == 3 for p in admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
-            ),
-            20,
-            "all replicas in sync",
-        )
-        assert sum(map(len, read_all(config, topic).values())) == 30
-
-
-@pytest.mark.parametrize(
-    "security",
-    [
-        DevSecurity.scram_over_tls(authorizer=True),
-        DevSecurity.plain(),
-        DevSecurity.oauth(),
-        DevSecurity.mutual_tls(authorizer=True),
-    ],
-    ids=["SASL_SSL-SCRAM-SHA-512", "SASL_PLAINTEXT-PLAIN", "SASL_PLAINTEXT-OAUTHBEARER", "SSL-mutual"],
-)
-def test_a_protected_cluster_lets_its_users_in(security: DevSecurity) -> None:
+@pytest.mark.parametrize("listener", ["PLAIN", "OAUTH", "SCRAM", "TLS"])
+def test_a_protected_cluster_lets_its_users_in(secured: DevCluster, make_topic: TopicMaker, listener: str) -> None:
     """The client settings of each kind of security open the cluster."""
-    with DevCluster("protected", security=security, jvm_options=QUICK_START) as cluster:
-        config = cluster.confluent_config()
-        produce(config, create_topic(config, "secret"), sample_messages(3))
-        assert len(read_all(config, "secret")[0]) == 3
+    config, topic = secured.listener(listener).confluent_config(), make_topic(secured)
+    produce(config, topic, sample_messages(3))
+    assert len(read_all(config, topic)[0]) == 3
 
 
 def test_brokers_end_when_their_owner_is_killed(tmp_path: Path) -> None:

@@ -1,33 +1,20 @@
-"""Configs and ACLs of remote topics follow their sources, on real brokers; upstream's tests of it are among these."""
+"""Configs and partitions of remote topics follow their sources, on real brokers; also by upstream's tests."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ConfigResource,
-    NewPartitions,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, ResourceType  # type: ignore[attr-defined]
 from typer.testing import CliRunner
 
 from mirror_ray.cli.app import app
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevListener
-from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.model.internal_topics import audit_log_topic
 from tests.support.clusters import Clusters, KafkaCluster, KafkaClusters, TopicMaker, cluster_settings
 from tests.support.kafka import alter_topic, create_topic, exists, produce, sample_messages
@@ -36,15 +23,6 @@ from tests.support.reading import read_all
 from tests.support.systems import settings_of
 
 _INTERVAL_S = 0.3
-
-
-@pytest.fixture(scope="module")
-def guarded_target() -> Iterator[DevCluster]:
-    """As ``guarded``, for the other side."""
-    with DevCluster("B", security=DevSecurity.plain(authorizer=True), jvm_options=QUICK_START) as cluster:
-        # Whoever reads has a group, though it commits nothing.
-        _grant(cluster, _acl("*", AclOperation.READ, resource=ResourceType.GROUP))
-        yield cluster
 
 
 @pytest.fixture
@@ -64,7 +42,8 @@ def changes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def _settings(clusters: Clusters | KafkaClusters, topic: str, **topics: Any) -> MirrorSettings:
+def sync_settings(clusters: Clusters | KafkaClusters, topic: str, **topics: Any) -> MirrorSettings:
+    """A flow of one topic whose configs and ACLs are compared every 0.3 s."""
     chosen = TopicSettings(
         include=(topic,),
         refresh_interval_s=0.5,
@@ -109,7 +88,7 @@ def _audited(cluster: KafkaCluster, subject: str) -> list[tuple[str | None, str 
     return [(entry["before"], entry["after"]) for entry in altered]
 
 
-async def _rounds(counted: Counter[str]) -> Counter[str]:
+async def some_rounds(counted: Counter[str]) -> Counter[str]:
     """What changes were asked for in the time of some rounds in which nothing differs."""
     before = counted.copy()
     await asyncio.sleep(5 * _INTERVAL_S)
@@ -125,13 +104,13 @@ async def test_sync_topic_configs(clusters: Clusters, make_topic: TopicMaker, ch
     topic = make_topic(clusters.a, topic_config=own)
     remote, a, b = f"A.{topic}", clusters.a.confluent_config(), clusters.b.confluent_config()
     excluded = (r"delete\.retention\.ms", r"min\.insync\.replicas")
-    async with LocalSystem(_settings(clusters, topic, config_properties_exclude=excluded)) as system:
+    async with LocalSystem(sync_settings(clusters, topic, config_properties_exclude=excluded)) as system:
         await system.caught_up(topic, 0)
         await _becomes(system, clusters.b, remote, {"retention.bytes": "1000"})
         await aside(lambda: alter_topic(b, remote, {"delete.retention.ms": "2000", "retention.bytes": "2000"}))
         await _becomes(system, clusters.b, remote, {"delete.retention.ms": "2000", "retention.bytes": "1000"})
         assert changes["incremental_alter_configs"] == 2
-        assert not await _rounds(changes)
+        assert not await some_rounds(changes)
         await aside(lambda: alter_topic(a, topic, {"retention.bytes": None, "segment.bytes": "2000000"}))
         await _becomes(system, clusters.b, remote, {"delete.retention.ms": "2000", "segment.bytes": "2000000"})
 
@@ -156,7 +135,7 @@ async def test_source_defaults_and_policies(clusters: Clusters, make_topic: Topi
     remote = create_topic(
         clusters.b.confluent_config(), f"A.{topic}", 1, topic_config={"retention.bytes": "1", "retention.ms": "-1"}
     )
-    settings = _settings(
+    settings = sync_settings(
         clusters,
         topic,
         config_properties_exclude=("(?!retention).*",),
@@ -171,7 +150,7 @@ async def test_partitions_grow(clusters: Clusters, make_topic: TopicMaker) -> No
     """From 10 to 11, with what is in the new one. Upstream: testCreatePartitionsUseProvidedForwardingAdmin."""
     topic = make_topic(clusters.a, partitions=10)
     admin = AdminClient(dict(clusters.a.confluent_config()))
-    async with LocalSystem(_settings(clusters, topic)) as system:
+    async with LocalSystem(sync_settings(clusters, topic)) as system:
         await system.caught_up(topic, 0)
         await aside(lambda: admin.create_partitions([NewPartitions(topic, 11)])[topic].result(20))
         await aside(lambda: produce(clusters.a.confluent_config(), topic, sample_messages(11, partitions=11)))
@@ -181,156 +160,6 @@ async def test_partitions_grow(clusters: Clusters, make_topic: TopicMaker) -> No
             return len(held) == 11 and all(len(records) == 1 for records in held.values())
 
         await system.wait(copied, "a record in each of 11 partitions")
-
-
-def _acl(
-    topic: str,
-    operation: AclOperation,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-    kind: type[AclBinding | AclBindingFilter] = AclBinding,
-    permission: AclPermissionType = AclPermissionType.ALLOW,
-    resource: ResourceType = ResourceType.TOPIC,
-) -> Any:
-    return kind(resource, topic, pattern, "User:alice", "*", operation, permission)
-
-
-def _grant(cluster: KafkaCluster, *acls: AclBinding) -> None:
-    admin = AdminClient(dict(cluster.confluent_config()))
-    for future in admin.create_acls(list(acls)).values():
-        future.result(20)
-
-
-def _revoke(cluster: KafkaCluster, *acls: AclBindingFilter) -> None:
-    admin = AdminClient(dict(cluster.confluent_config()))
-    for future in admin.delete_acls(list(acls)).values():
-        assert future.result(20)
-
-
-def _reads(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether alice may. Refused for another reason than her rights is an error."""
-    try:
-        read_all(cluster.confluent_config("alice"), topic)
-    except KafkaException as refused:
-        if refused.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise
-        return False
-    return True
-
-
-async def _let_in(system: LocalSystem, cluster: KafkaCluster, topic: str, *, yes: bool) -> None:
-    async def so() -> bool:
-        return await aside(lambda: _reads(cluster, topic)) is yes
-
-    await system.wait(so, f"alice {'reads' if yes else 'is kept out of'} {topic}")
-
-
-def _asked(
-    clusters: Clusters | KafkaClusters, path: Path, command: str, topic: str, *options: str
-) -> tuple[int, dict[str, Any]]:
-    """What a command says of a topic between two clusters with authorizers; ``options``: lines of its configuration."""
-    lines = ["clusters = A, B", "A->B.enabled = true", f"A->B.topics = {topic}", *options]
-    for alias, cluster in zip("AB", clusters, strict=True):
-        own = {"bootstrap.servers": cluster.bootstrap} | cluster.client_properties("admin")
-        lines += [f"{alias}.{key} = {value}" for key, value in own.items()]
-    file = path / "mm2.properties"
-    file.write_text("\n".join(lines))
-    asked = [command, "A->B", topic, "--config", str(file), "--name", "nobody", "-o", "json"]
-    result = CliRunner().invoke(app, asked)
-    return result.exit_code, json.loads(result.stdout)
-
-
-def _compared(clusters: Clusters | KafkaClusters, path: Path, topic: str, *options: str) -> tuple[int, dict[str, str]]:
-    """Verdicts of ``compare`` on the topic's ACLs, by operation; ``drift`` must find as many."""
-    exit_code, found = _asked(clusters, path, "compare", topic, *options)
-    (shown,) = found["topics"]
-    acls = {
-        next(acl[key]["operation"] for key in ("expected", "remote", "source") if acl[key]): acl["verdict"]
-        for acl in shown["acls"]
-    }
-    drifted, findings = _asked(clusters, path, "drift", topic, *options)
-    counted = [finding for finding in findings["findings"] if finding["kind"] == "acl"]
-    assert (exit_code, len(counted)) == (drifted, len([acl for acl in acls.values() if acl in ("missing", "stale")]))
-    return exit_code, acls
-
-
-async def test_acls_follow(
-    guarded: DevListener, guarded_target: DevCluster, make_topic: TopicMaker, tmp_path: Path
-) -> None:
-    """Who may read the source may read the remote topic, and not write it; by a prefix and back again on request.
-
-    What differs meanwhile ``compare`` shows, and counts as ``drift`` does.
-
-    Upstream: testAclFiltering, testAclTransformation, testSyncTopicACLsUseProvidedForwardingAdmin.
-    """
-    clusters = KafkaClusters(guarded, guarded_target)
-    topic = make_topic(guarded)
-    remote = f"A.{topic}"
-    await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
-    _grant(guarded, _acl(topic, AclOperation.ALL), _acl(topic, AclOperation.DESCRIBE_CONFIGS))
-    async with LocalSystem(_settings(clusters, topic)) as system:
-        await system.caught_up(topic, 5)
-        await _let_in(system, guarded_target, remote, yes=True)
-        with pytest.raises(AssertionError, match="TOPIC_AUTHORIZATION_FAILED"):
-            await aside(
-                lambda: produce(
-                    guarded_target.confluent_config("alice"), remote, sample_messages(1), enable_idempotence=False
-                )
-            )
-        assert await aside(lambda: _compared(clusters, tmp_path, topic)) == (
-            0,
-            {"READ": "same", "DESCRIBE_CONFIGS": "same"},
-        )
-        _revoke(guarded, _acl(topic, AclOperation.ALL, kind=AclBindingFilter))
-        await _rounds(Counter())
-        await _let_in(system, guarded_target, remote, yes=True)
-    _revoke(guarded_target, _acl(remote, AclOperation.DESCRIBE_CONFIGS, kind=AclBindingFilter))
-    drifted = {"READ": "kept", "DESCRIBE_CONFIGS": "missing"}
-    assert await aside(lambda: _compared(clusters, tmp_path, topic)) == (1, drifted)
-    revoking = "sync.topic.acls.revocations.enabled = true"
-    assert await aside(lambda: _compared(clusters, tmp_path, topic, revoking)) == (1, drifted | {"READ": "stale"})
-    prefixed = _acl(topic[:-3], AclOperation.READ, ResourcePatternType.PREFIXED)
-    _grant(guarded, prefixed)
-    wide = _settings(clusters, topic, sync_acls_patterns=True, sync_acls_revocations=True)
-    async with LocalSystem(wide) as system:
-        await system.wait(lambda: _gone(guarded_target, remote, "READ"), "the literal right is taken back")
-        await _let_in(system, guarded_target, remote, yes=True)
-        _revoke(guarded, _acl(topic[:-3], AclOperation.READ, ResourcePatternType.PREFIXED, AclBindingFilter))
-        await _let_in(system, guarded_target, remote, yes=False)
-
-
-async def test_denials_and_requests_are_counted(
-    guarded: DevListener, guarded_target: DevCluster, make_topic: TopicMaker, changes: Counter[str]
-) -> None:
-    """A denial on the source keeps out on the target; once that stands, nothing more is asked for."""
-    clusters = KafkaClusters(guarded, guarded_target)
-    topic = make_topic(guarded)
-    remote = f"A.{topic}"
-    await aside(lambda: produce(guarded.confluent_config(), topic, sample_messages(5)))
-    _grant(guarded, _acl(topic, AclOperation.READ), _acl("*", AclOperation.READ))
-    _grant(guarded_target, _acl(remote, AclOperation.READ))
-    async with LocalSystem(_settings(clusters, topic)) as system:
-        await system.caught_up(topic, 5)
-        await _let_in(system, guarded_target, remote, yes=True)
-        _grant(guarded, _acl(topic, AclOperation.READ, permission=AclPermissionType.DENY))
-        await _let_in(system, guarded_target, remote, yes=False)
-        assert not await _rounds(changes)
-    assert "*" not in {name for name, _ in _listed(guarded_target)}
-    _revoke(guarded, _acl("*", AclOperation.READ, kind=AclBindingFilter))
-
-
-def _listed(cluster: KafkaCluster) -> set[tuple[str, str]]:
-    """Names and operations of all ACLs of topics."""
-    every: Any = None
-    wanted = AclBindingFilter(
-        ResourceType.TOPIC, every, ResourcePatternType.ANY, every, every, AclOperation.ANY, AclPermissionType.ANY
-    )
-    admin = AdminClient(dict(cluster.confluent_config()))
-    found = admin.describe_acls(wanted).result(20)
-    return {(entry.name, entry.operation.name) for entry in found}
-
-
-async def _gone(cluster: KafkaCluster, topic: str, operation: str) -> bool:
-    return (topic, operation) not in await aside(lambda: _listed(cluster))
 
 
 def test_drift_is_found_and_reconciled(clusters: Clusters, make_topic: TopicMaker, tmp_path: Path) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
-from mirror_ray.lab.devcluster.clusters import start_all
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.records.batch import iter_batches
 from mirror_ray.state.schema import state_topic
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker, cluster_settings
 from tests.support.kafka import Message, append, delete_records, produce, sample_messages
@@ -25,53 +26,37 @@ from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(400)
 
-_HEAD = struct.Struct(">qi")
+#: Brokers forget producers whose records are a day old.
+_OLD_MS = 2 * 86_400_000
 
 
-@pytest.fixture(scope="module")
-def mortal() -> Iterator[Clusters]:
-    """Two clusters of these tests' own."""
-    pair = Clusters(DevCluster("A", jvm_options=QUICK_START), DevCluster("B", jvm_options=QUICK_START))
-    try:
-        start_all(pair)
-        yield pair
-    finally:
-        for cluster in pair:
-            cluster.close()
+def settings(pair: Clusters, source: str, policy: str, *topics: str, shared: Collection[str] = ()) -> MirrorSettings:
+    """A flow of these topics, from the first cluster under this alias, that answers all faults by ``policy``."""
+    patterns = tuple(rf"{source}\.{topic}" for topic in shared)
+    chosen = TopicSettings(include=topics, refresh_interval_s=0.5, shared_remote=patterns)
+    return settings_of({source: pair.a, "B": pair.b}, f"{source}->B", topics=chosen, trouble={"policy": policy})
 
 
-def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:
-    """A flow of one topic that answers all troubles by ``policy``."""
-    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5)
-    return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics, trouble={"policy": policy})
-
-
-def fill(cluster: KafkaCluster, topic: str, first: int, last: int) -> None:
+def fill(cluster: KafkaCluster, topic: str, first: int, last: int, age_ms: int = 0) -> None:
     """Write numbered records in batches of ten or less."""
+    stamp_ms = int(time.time() * 1000) - age_ms
     for start in range(first, last, 10):
-        produce(cluster.confluent_config(), topic, sample_messages(min(10, last - start), first=start))
+        messages = sample_messages(min(10, last - start), first=start)
+        produce(cluster.confluent_config(), topic, [each._replace(timestamp_ms=stamp_ms) for each in messages])
 
 
-def cut(cluster: DevCluster, topic: str, end: int, **more: int) -> None:
-    """Kill the broker, cut partition 0 off at ``end`` (a batch begins there), and start the broker again.
-
-    ``more``: ends of other topics that are cut off, too.
-    """
+def cut(cluster: DevCluster, ends: Mapping[str, int]) -> None:
+    """Kill the broker, cut partition 0 of these topics off at their ends, where batches begin, and start it again."""
     (broker,) = cluster.brokers
     broker.kill()
-    ends = {topic: end, **more}
-    for name, last in ends.items():
-        path = broker.directory / "data" / f"{name}-0" / "00000000000000000000.log"
-        data, at = path.read_bytes(), 0
-        while at < len(data):
-            base, length = _HEAD.unpack_from(data, at)
-            if base >= last:
-                break
-            at += _HEAD.size + length
-        path.write_bytes(data[:at])
+    for topic, end in ends.items():
+        path = broker.directory / "data" / f"{topic}-0" / "00000000000000000000.log"
+        content = path.read_bytes()
+        kept = [batch for batch in iter_batches(memoryview(bytearray(content))) if batch.base_offset < end]
+        path.write_bytes(content[: sum(len(batch.view) for batch in kept)])
     broker.start()
-    for name, last in ends.items():
-        assert end_offsets(cluster.confluent_config(), name) == {0: last}
+    for topic, end in ends.items():
+        assert end_offsets(cluster.confluent_config(), topic) == {0: end}
 
 
 def held(cluster: DevCluster, topic: str) -> list[Record]:
@@ -79,117 +64,147 @@ def held(cluster: DevCluster, topic: str) -> list[Record]:
     return read_all(cluster.confluent_config(), topic)[0]
 
 
-@pytest.mark.parametrize("policy", ["skip", "resync"])
-async def test_truncated_target(mortal: Clusters, make_topic: TopicMaker, policy: str) -> None:
-    """Skip goes on behind what is left; resync finds the place by what is left, and copies the lost ones again."""
-    topic = make_topic(mortal.a)
-    fill(mortal.a, topic, 0, 200)
-    async with LocalSystem(settings(mortal, topic, "stop")) as system:
-        await system.caught_up(topic, 200)
-        await aside(lambda: cut(mortal.b, f"A.{topic}", 150))
-        await aside(lambda: fill(mortal.a, topic, 200, 300))
-        line = await system.troubled(topic, "target_truncated")
+class Topics(NamedTuple):
+    """By what is done about them. All are cut at one time: to start a broker costs more than all else here."""
+
+    skip: str
+    resync: str
+    #: Others write into these remote topics, and the broker forgets the producer of the latter.
+    shared_skip: str
+    shared_resync: str
+    #: Of a flow whose policy is ``resync``: its source has lost its beginning, too.
+    begins_later: str
+    #: Of that flow: it is cut again while the system is down.
+    twice: str
+
+    @property
+    def by_hand(self) -> Mapping[str, str]:
+        """How to resolve those that are not shared."""
+        return {self.skip: "skip", self.resync: "resync"}
+
+    @property
+    def shared(self) -> Mapping[str, str]:
+        """How to resolve those that are."""
+        return {self.shared_skip: "skip", self.shared_resync: "resync"}
+
+
+async def test_truncated_target(clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker) -> None:
+    """Skip goes on behind what is left; resync finds the place by what is left, and copies the lost ones again.
+
+    While the system runs, and while it is down, in which time others write on in shared topics.
+    """
+    pair = Clusters(clusters.a, fragile)
+    topics = Topics(*(make_topic(pair.a) for _ in Topics._fields))
+    for topic in topics:
+        fill(pair.a, topic, 0, 200, _OLD_MS if topic == topics.shared_resync else 0)
+    asking = settings(pair, "A", "stop", *topics[:4], shared=topics.shared)
+    resyncing = settings(pair, "R", "resync", *topics[4:])
+    async with LocalSystem(asking) as asked, LocalSystem(resyncing) as by_policy:
+        for topic in topics[:4]:
+            await asked.caught_up(topic, 200)
+        for topic in topics[4:]:
+            await by_policy.caught_up(topic, 200, "R->B")
+        await _cut_while_it_runs(pair, topics, asked, by_policy)
+    lost = {f"A.{topic}": 150 for topic in topics.shared} | {f"R.{topics.twice}": 250}
+    await aside(lambda: cut(pair.b, lost))
+    for topic in topics.shared:
+        await aside(lambda topic=topic: fill(pair.b, f"A.{topic}", 9000, 9100))  # type: ignore[misc]
+        await aside(lambda topic=topic: fill(pair.a, topic, 200, 300))  # type: ignore[misc]
+    async with LocalSystem(asking) as asked, LocalSystem(resyncing) as by_policy:
+        await _cut_while_it_was_down(topics, asked, by_policy)
+    await aside(lambda: _check(pair, topics))
+
+
+async def _cut_while_it_runs(pair: Clusters, topics: Topics, asked: LocalSystem, by_policy: LocalSystem) -> None:
+    lost = {**{f"A.{topic}": 150 for topic in topics.by_hand}, f"R.{topics.begins_later}": 150, f"R.{topics.twice}": 50}
+
+    def lose() -> None:
+        delete_records(pair.a.confluent_config(), topics.begins_later, 50)
+        cut(pair.b, lost)
+        for topic in (*topics.by_hand, *topics[4:]):
+            fill(pair.a, topic, 200, 300)
+
+    await aside(lose)
+    for topic, answer in topics.by_hand.items():
+        line = await asked.troubled(topic, "target_truncated")
         assert line.state == "stopped"
-        await system.coordinator.resolve("A->B", topic, 0, "skip" if policy == "skip" else "resync")
-        await system.caught_up(topic, 300)
-        (gap,) = await system.gaps(topic, 1)
-        assert (gap.policy, gap.target_from, gap.target_to) == (policy, 150, 200)
-        assert not any("emptied" in event.text for event in await system.coordinator.events())
-    everything = await aside(lambda: held(mortal.a, topic))
-    wanted = everything if policy == "resync" else [*everything[:150], *everything[200:]]
-    assert await aside(lambda: held(mortal.b, f"A.{topic}")) == wanted
+        await asked.coordinator.resolve("A->B", topic, 0, "skip" if answer == "skip" else "resync")
+        await asked.caught_up(topic, 300)
+        (gap,) = await asked.gaps(topic, 1)
+        assert (gap.policy, gap.target_from, gap.target_to) == (answer, 150, 200)
+    assert not any("emptied" in event.text for event in await asked.coordinator.events())
+    for topic in topics[4:]:
+        assert await by_policy.answers(topic) == [("target_truncated", "resync")]
+        await by_policy.caught_up(topic, 300, "R->B")
+    # The place of the other one can't be found from the first pair any more.
+    (emptied,) = [event for event in await by_policy.coordinator.events() if "emptied" in event.text]
+    assert topics.begins_later in f"{emptied.subject} {emptied.text}"
+    assert await aside(lambda: held(pair.b, f"R.{topics.begins_later}") == held(pair.a, topics.begins_later))
 
 
-@pytest.mark.parametrize("policy", ["skip", "resync"])
-async def test_truncated_shared_target(mortal: Clusters, make_topic: TopicMaker, policy: str) -> None:
-    """Others have written on before the system comes up: it is told, and resync copies the lost ones again."""
-    topic = make_topic(mortal.a)
-    remote = f"A.{topic}"
-    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, shared_remote=(remote.replace(".", r"\."),))
-    shared = settings_of({"A": mortal.a, "B": mortal.b}, "A->B", topics=topics)
-    fill(mortal.a, topic, 0, 200)
-    async with LocalSystem(shared) as system:
-        await system.caught_up(topic, 200)
-    await aside(lambda: cut(mortal.b, remote, 150))
-    await aside(lambda: fill(mortal.b, remote, 9000, 9100))
-    await aside(lambda: fill(mortal.a, topic, 200, 300))
-    async with LocalSystem(shared) as system:
-        line = await system.troubled(topic, "target_truncated")
-        assert "has lost 50 records" in (line.reason or "")
-        await system.coordinator.resolve("A->B", topic, 0, "skip" if policy == "skip" else "resync")
-        await system.caught_up(topic, 300)
-        (gap,) = await system.gaps(topic, 1)
-        assert (gap.policy, gap.target_to - gap.target_from) == (policy, 50)
-    everything = await aside(lambda: held(mortal.a, topic))
-    found = await aside(lambda: held(mortal.b, remote))
-    wanted = everything if policy == "resync" else [*everything[:150], *everything[200:]]
-    assert [record for record in found if record in set(everything)] == wanted
-    assert len(found) == len(wanted) + 100
+async def _cut_while_it_was_down(topics: Topics, asked: LocalSystem, by_policy: LocalSystem) -> None:
+    for topic, answer in topics.shared.items():
+        line = await asked.troubled(topic, "target_truncated")
+        reason = "is another log from offset 150 on" if topic == topics.shared_resync else "has lost 50 records"
+        assert reason in (line.reason or "")
+        await asked.coordinator.resolve("A->B", topic, 0, "skip" if answer == "skip" else "resync")
+        await asked.caught_up(topic, 300)
+        (gap,) = await asked.gaps(topic, 1)
+        assert (gap.policy, gap.target_to - gap.target_from) == (answer, 50)
+    assert set(await by_policy.answers(topics.twice, 2)) == {("target_truncated", "resync")}
+    await by_policy.caught_up(topics.twice, 300, "R->B")
+    assert not any("emptied" in event.text for event in await by_policy.coordinator.events())
 
 
-async def test_truncated_target_whose_beginning_the_source_has_lost(mortal: Clusters, make_topic: TopicMaker) -> None:
-    """The place can't be found from the first pair any more: resync empties the target, and copies what there is."""
-    topic = make_topic(mortal.a)
-    fill(mortal.a, topic, 0, 200)
-    async with LocalSystem(settings(mortal, topic, "resync")) as system:
-        await system.caught_up(topic, 200)
-
-        def both() -> None:
-            delete_records(mortal.a.confluent_config(), topic, 50)
-            cut(mortal.b, f"A.{topic}", 150)
-
-        await aside(both)
-        await aside(lambda: fill(mortal.a, topic, 200, 300))
-        assert await system.answers(topic) == [("target_truncated", "resync")]
-        await system.caught_up(topic, 300)
-        assert any("emptied" in event.text for event in await system.coordinator.events())
-    assert await aside(lambda: held(mortal.b, f"A.{topic}")) == await aside(lambda: held(mortal.a, topic))
+def _check(pair: Clusters, topics: Topics) -> None:
+    for topic, answer in {**topics.by_hand, **topics.shared}.items():
+        everything = held(pair.a, topic)
+        found = held(pair.b, f"A.{topic}")
+        wanted = everything if answer == "resync" else [*everything[:150], *everything[200:]]
+        assert [record for record in found if record in set(everything)] == wanted
+        assert len(found) == len(wanted) + (100 if topic in topics.shared else 0)
+    assert held(pair.b, f"R.{topics.twice}") == held(pair.a, topics.twice)
 
 
-@pytest.mark.parametrize("policy", ["skip", "resync"])
-async def test_truncated_source(mortal: Clusters, make_topic: TopicMaker, policy: str) -> None:
+async def test_truncated_source(clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker) -> None:
     """What was copied and is lost on the source stays on the target, or the target is made equal again."""
-    topic = make_topic(mortal.a)
-    fill(mortal.a, topic, 0, 200)
-    before = held(mortal.a, topic)
-    async with LocalSystem(settings(mortal, topic, policy)) as system:
-        await system.caught_up(topic, 200)
-        await aside(lambda: cut(mortal.a, topic, 150))
-        await aside(lambda: fill(mortal.a, topic, 500, 600))
-        assert await system.answers(topic) == [("source_truncated", policy)]
-        await system.caught_up(topic, 250)
-    after = await aside(lambda: held(mortal.a, topic))
-    wanted = after if policy == "resync" else [*before, *after[150:]]
-    assert await aside(lambda: held(mortal.b, f"A.{topic}")) == wanted
+    pair = Clusters(fragile, clusters.b)
+    skipped, copied_anew = topics = make_topic(pair.a), make_topic(pair.a)
+    for topic in topics:
+        fill(pair.a, topic, 0, 200)
+    before = held(pair.a, skipped)
+    skipping, resyncing = settings(pair, "S", "skip", skipped), settings(pair, "T", "resync", copied_anew)
+    async with LocalSystem(skipping) as skips, LocalSystem(resyncing) as resyncs:
+        await skips.caught_up(skipped, 200, "S->B")
+        await resyncs.caught_up(copied_anew, 200, "T->B")
+        await aside(lambda: cut(pair.a, dict.fromkeys(topics, 150)))
+        for topic in topics:
+            await aside(lambda topic=topic: fill(pair.a, topic, 500, 600))  # type: ignore[misc]
+        (gap,) = await skips.gaps(skipped, 1)
+        assert (gap.kind, gap.policy, gap.source_from, gap.source_to) == ("source_truncated", "skip", 150, 200)
+        assert await resyncs.answers(copied_anew) == [("source_truncated", "resync")]
+        await skips.caught_up(skipped, 250, "S->B")
+        await resyncs.caught_up(copied_anew, 250, "T->B")
+    after = await aside(lambda: held(pair.a, skipped))
+    assert await aside(lambda: held(pair.b, f"S.{skipped}")) == [*before, *after[150:]]
+    assert await aside(lambda: held(pair.b, f"T.{copied_anew}")) == await aside(lambda: held(pair.a, copied_anew))
 
 
-async def test_recount_after_a_crash(mortal: Clusters, make_topic: TopicMaker) -> None:
-    """A target cut twice finds its place twice; in the end every record is there once."""
-    topic = make_topic(mortal.a)
-    fill(mortal.a, topic, 0, 100)
-    async with LocalSystem(settings(mortal, topic, "resync")) as system:
-        await system.caught_up(topic, 100)
-        for turn, end in enumerate((50, 120)):
-            await aside(lambda end=end: cut(mortal.b, f"A.{topic}", end))  # type: ignore[misc]
-            await aside(lambda turn=turn: fill(mortal.a, topic, 100 * (turn + 1), 100 * (turn + 2)))  # type: ignore[misc]
-            await system.caught_up(topic, 100 * (turn + 2))
-        assert set(await system.answers(topic, 2)) == {("target_truncated", "resync")}
-        assert not any("emptied" in event.text for event in await system.coordinator.events())
-    assert await aside(lambda: held(mortal.b, f"A.{topic}")) == await aside(lambda: held(mortal.a, topic))
-
-
-async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters, make_topic: TopicMaker) -> None:
+async def test_topics_of_our_own_that_were_cut_and_filled_again(
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
+) -> None:
     """A grant in the place of a lost record is seen, and a map forgets what its topic has lost."""
-    topic, remote_config = make_topic(mortal.a), mortal.b.confluent_config()
-    own = make_topic(mortal.b, topic_config={"cleanup.policy": "compact"})
+    pair = Clusters(clusters.a, fragile)
+    topic, remote_config = make_topic(pair.a), pair.b.confluent_config()
+    own = make_topic(pair.b, topic_config={"cleanup.policy": "compact"})
     # A key that readers of the state do not know: it only takes an offset.
     state, position = state_topic("A"), Message(b"{}", b"other")
     append(remote_config, own, [Message(b"kept", b"a")])
     append(remote_config, own, [Message(b"lost", b"b")])
-    connected = ClusterConnections(cluster_settings("B", mortal.b), "test")
-    async with Replicated(mortal.a, mortal.b) as flow:
+    connected = ClusterConnections(cluster_settings("B", pair.b), "test")
+    async with Replicated(pair.a, pair.b) as flow:
         flow.remote(topic)
-        fill(mortal.a, topic, 0, 100)
+        fill(pair.a, topic, 0, 100)
         (assignment,) = await flow.assignments([topic])
         end = append(remote_config, state, [position])
         append(remote_config, state, [position] * 2)
@@ -199,7 +214,7 @@ async def test_topics_of_our_own_that_were_cut_and_filled_again(mortal: Clusters
         await engine.caught_up()
         gate = LeaseGate(engine)
         gate.shut()
-        await aside(lambda: cut(mortal.b, state, end, **{own: 1}))
+        await aside(lambda: cut(pair.b, {state: end, own: 1}))
         await flow.assignments([topic])
         append(remote_config, state, [position] * 5)
         append(remote_config, own, [Message(b"new", b"c"), Message(b"new", b"d")])

@@ -16,7 +16,7 @@ from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.errors import ClusterUnreachableError
-from tests.support.clusters import Clusters
+from tests.support.clusters import Clusters, TopicMaker
 from tests.support.command import mirror_ray
 from tests.support.kafka import create_topic
 from tests.support.waiting import wait_until
@@ -97,17 +97,17 @@ def test_a_request_does_not_stand_while_all_brokers_are_fenced(fenced: Fenced) -
 
 
 @pytest.mark.usefixtures("soon")
-def test_a_request_does_not_stand_while_the_only_broker_stands_still() -> None:
+def test_a_request_does_not_stand_while_the_only_broker_stands_still(
+    fragile: DevCluster, make_topic: TopicMaker
+) -> None:
     """Its connections are open, and nothing comes."""
-    with DevCluster("still", jvm_options=QUICK_START) as cluster:
-        create_topic(cluster.confluent_config(), _TOPIC)
-        admin = ClusterAdmin(_settings(cluster), "test")
-        admin.ping()
-        cluster.brokers[0].suspend()
-        try:
-            began_s = time.monotonic()
-            with pytest.raises(ClusterUnreachableError, match=r"cluster A: no broker answers .*hangs.*A\.boot"):
-                admin.try_describe_topic_configs([_TOPIC])
-            assert time.monotonic() - began_s < _SOON_S
-        finally:
-            cluster.brokers[0].resume()
+    topic, admin = make_topic(fragile), ClusterAdmin(_settings(fragile), "test")
+    admin.ping()
+    fragile.brokers[0].suspend()
+    try:
+        began_s = time.monotonic()
+        with pytest.raises(ClusterUnreachableError, match=r"cluster A: no broker answers .*hangs.*A\.boot"):
+            admin.try_describe_topic_configs([topic])
+        assert time.monotonic() - began_s < _SOON_S
+    finally:
+        fragile.brokers[0].resume()

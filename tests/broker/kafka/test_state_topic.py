@@ -15,10 +15,9 @@ from mirror_ray.kafka.admin import ClusterAdmin, ClusterOverview, NewRemoteTopic
 from mirror_ray.kafka.audit_log import UNRECORDED
 from mirror_ray.kafka.state_topic import StateStore, read_state
 from mirror_ray.kafka.topic_editor import ClusterEditor
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.topics import ConfigValue
-from mirror_ray.state.schema import state_topic
 
 Opener = Callable[[], StateStore]
 
@@ -193,35 +192,34 @@ def test_foreign_records_are_named(store: Opener, settings: ClusterSettings) -> 
         store().open()
 
 
-def test_writes_survive_restarts_of_the_broker() -> None:
+def test_writes_survive_restarts_of_the_broker(fragile: DevCluster, unique_topic: str) -> None:
     """While the only broker is killed and started again twice, each write succeeds and the last one is read."""
-    with DevCluster("state", jvm_options=QUICK_START) as cluster:
-        settings = ClusterSettings(alias="B", bootstrap_servers=(cluster.bootstrap,))
-        store = StateStore(settings, state_topic("A"), "mirror-ray-restart", UNRECORDED)
-        store.open()
-        stop, failures, written = threading.Event(), list[BaseException](), 0
+    settings = ClusterSettings(alias="B", bootstrap_servers=(fragile.bootstrap,))
+    store = StateStore(settings, unique_topic, f"mirror-ray-{unique_topic}", UNRECORDED)
+    store.open()
+    stop, failures, written = threading.Event(), list[BaseException](), 0
 
-        def write() -> None:
-            nonlocal written
-            try:
-                while not stop.is_set():
-                    store.write({"k": {"n": written + 1}, "same": {"n": written + 1}})
-                    written += 1
-            except BaseException as error:  # noqa: BLE001 - brought to the test's own thread
-                failures.append(error)
+    def write() -> None:
+        nonlocal written
+        try:
+            while not stop.is_set():
+                store.write({"k": {"n": written + 1}, "same": {"n": written + 1}})
+                written += 1
+        except BaseException as error:  # noqa: BLE001 - brought to the test's own thread
+            failures.append(error)
 
-        writer = threading.Thread(target=write)
-        writer.start()
-        for _ in range(2):
-            before = written
-            broker = cluster.brokers[0]
-            broker.kill()
-            broker.start()
-            while written < before + 5 and not failures:
-                stop.wait(0.1)
-        stop.set()
-        writer.join(90)
-        assert failures == []
-        store.close()
-        documents = StateStore(settings, state_topic("A"), "mirror-ray-restart", UNRECORDED).open()
-        assert documents == {"k": {"n": written}, "same": {"n": written}}
+    writer = threading.Thread(target=write)
+    writer.start()
+    for _ in range(2):
+        before = written
+        fragile.brokers[0].kill()
+        fragile.brokers[0].start()
+        while written < before + 5 and not failures:
+            stop.wait(0.1)
+    stop.set()
+    writer.join(90)
+    assert failures == []
+    store.close()
+    again = StateStore(settings, unique_topic, store.transactional_id, UNRECORDED)
+    assert again.open() == {"k": {"n": written}, "same": {"n": written}}
+    again.close()

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import AdminClient
 
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
-from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
+from tests.support.clusters import TopicMaker
 from tests.support.engine import Engine
-from tests.support.kafka import Message, create_topic, produce, sample_messages
-from tests.support.logs import cut_log
+from tests.support.kafka import Message, delete_records, produce, sample_messages
 from tests.support.reading import Record, assert_equal_copies, read_all
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def fragile() -> Iterator[DevCluster]:
-    """A cluster of one broker, whose logs are cut while it is down."""
-    with DevCluster("cut", jvm_options=QUICK_START) as cluster:
-        yield cluster
 
 
 async def test_records_removed_before_they_were_copied(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -37,7 +24,7 @@ async def test_records_removed_before_they_were_copied(flow: Replicated, make_to
     remote = flow.remote(topic)
     config = flow.source.confluent_config()
     produce(config, topic, sample_messages(50))
-    delete_records(flow.source, topic, 20)
+    delete_records(config, topic, 20)
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
     trouble = await engine.troubled(TopicPartition(topic, 0), "source_removed")
@@ -48,68 +35,6 @@ async def test_records_removed_before_they_were_copied(flow: Replicated, make_to
     await engine.caught_up()
     await engine.stop()
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
-
-
-async def test_source_lost_what_was_copied(fragile: DevCluster, clusters: Clusters) -> None:
-    """A log that ends earlier and goes on otherwise is noticed by its leader epoch, also when it has grown again."""
-    topic = create_topic(fragile.confluent_config(), f"cut-{time.time_ns()}")
-    partition = TopicPartition(topic, 0)
-    async with Replicated(fragile, clusters.b) as flow:
-        remote = flow.remote(topic)
-        for first in (0, 30):
-            produce(fragile.confluent_config(), topic, sample_messages(30, first=first))
-        engine = await flow.engine()
-        engine.assign(await flow.assignments([topic]))
-        await engine.caught_up()
-        await asyncio.to_thread(cut_log, fragile, partition, 30)
-        produce(fragile.confluent_config(), topic, sample_messages(50, first=1000))
-        trouble = await engine.troubled(TopicPartition(topic, 0), "source_truncated")
-        assert (trouble.source_from, trouble.source_to, trouble.resume) == (30, 60, OffsetPair(30, 60))
-        assert len(read_all(clusters.b.confluent_config(), remote)[0]) == 60
-        assert trouble.resume is not None
-        engine.assign(await flow.assignments([topic], {partition: trouble.resume}))
-        await engine.caught_up()
-        await engine.stop()
-        source = read_all(fragile.confluent_config(), topic)[0]
-        assert read_all(clusters.b.confluent_config(), remote)[0][60:] == source[30:]
-
-
-async def test_target_lost_what_was_acknowledged(
-    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
-) -> None:
-    """A target log that ends before the acknowledged end is never appended to without a decision."""
-    topic = make_topic(clusters.a)
-    async with Replicated(clusters.a, fragile) as flow:
-        remote = flow.remote(topic)
-        for first in (0, 30):
-            produce(clusters.a.confluent_config(), topic, sample_messages(30, first=first))
-            await flow.copy([topic])
-        anchor = {TopicPartition(topic, 0): OffsetPair(60, 60)}
-        await asyncio.to_thread(cut_log, fragile, TopicPartition(remote, 0), 30)
-        engine = await flow.engine()
-        engine.assign(await flow.assignments([topic], anchor))
-        trouble = await engine.troubled(TopicPartition(topic, 0), "target_truncated")
-        assert (trouble.target_from, trouble.target_to, trouble.resume) == (30, 60, OffsetPair(60, 30))
-        # The pair of the beginning is true still: counted and walked from there, the copy is mended.
-        engine.assign(await flow.assignments([topic]))
-        await engine.caught_up()
-        await engine.stop()
-        assert_equal_copies(clusters.a.confluent_config(), fragile.confluent_config(), topic, remote)
-
-
-async def test_records_deleted_on_the_target_change_nothing(flow: Replicated, make_topic: TopicMaker) -> None:
-    """Its log begins later, and ends where it ended; also when all of it was deleted."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    produce(flow.source.confluent_config(), topic, sample_messages(30))
-    await flow.copy([topic])
-    delete_records(flow.target, remote, 30)
-    produce(flow.source.confluent_config(), topic, sample_messages(10, first=30))
-    reports = await flow.copy([topic])
-    assert reports[TopicPartition(topic, 0)].anchor == OffsetPair(40, 40)
-    assert read_all(flow.target.confluent_config(), remote) == {
-        0: read_all(flow.source.confluent_config(), topic)[0][30:]
-    }
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["the source alone", "both sides"])
@@ -280,20 +205,13 @@ async def test_at_least_once_passes_over_nothing_for_what_others_wrote(
     topic = make_topic(flow.source)
     remote = flow.remote(topic)
     produce(flow.target.confluent_config(), remote, sample_messages(20, first=900))
-    delete_records(flow.target, remote, 20)
+    delete_records(flow.target.confluent_config(), remote, 20)
     produce(flow.source.confluent_config(), topic, sample_messages(50), batch_num_messages=7)
     engine = await flow.engine()
     engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
     await engine.caught_up()
     await engine.stop()
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
-
-
-def delete_records(cluster: KafkaCluster, topic: str, before: int) -> None:
-    """Remove the records of the topic's first partition below an offset."""
-    admin = AdminClient(dict(cluster.confluent_config()))
-    for future in admin.delete_records([ClientTopicPartition(topic, 0, before)]).values():
-        future.result(30)
 
 
 def keyed(first: int, count: int) -> list[Message]:

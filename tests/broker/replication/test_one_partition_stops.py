@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclBindingFilter, AclOperation  # type: ignore[attr-defined]
 
 from mirror_ray.config.settings import StatisticsSettings
 from mirror_ray.lab.devcluster import DevListener
@@ -23,6 +15,8 @@ from tests.support.engine import Engine
 from tests.support.kafka import Message, create_topic, delete_topic, produce, sample_messages
 from tests.support.reading import assert_equal_copies, read_all
 from tests.support.replicated import Replicated
+from tests.support.rights import acl, grant, granted, revoke
+from tests.support.waiting import wait_until
 
 
 async def test_record_over_the_limit(flow: Replicated, make_topic: TopicMaker) -> None:
@@ -101,8 +95,8 @@ async def test_right_withdrawn_on_the_source_and_given_back(guarded: DevListener
     """A topic that may not be read any more stops alone, and goes on when it may be read again."""
     async with Replicated(guarded, clusters.b, source_user="alice") as flow:
         topic, other = _topics(flow, guarded)
-        _allow(guarded, topic, AclOperation.READ)
-        _allow(guarded, other, AclOperation.READ)
+        for name in (topic, other):
+            grant(guarded, name, AclOperation.READ, AclOperation.DESCRIBE)
         await _withdraw_and_give_back(flow, guarded, topic, other, AclOperation.READ)
 
 
@@ -141,13 +135,14 @@ async def _withdraw_and_give_back(
     produce(source, topic, sample_messages(20))
     engine.assign(await flow.assignments([topic, other]))
     await engine.caught_up()
-    _withdraw(cluster, guarded_topic, right)
+    revoke(cluster, acl(guarded_topic, right, AclBindingFilter))
+    wait_until(lambda: right not in granted(cluster, guarded_topic), 20, "the right is withdrawn")
     produce(source, topic, sample_messages(20, first=20))
     reason = await engine.stopped(TopicPartition(topic, 0))
     assert guarded_topic in reason
     assert "TOPIC_AUTHORIZATION_FAILED" in reason
     await _goes_on(flow, engine, TopicPartition(other, 0), 0)
-    _allow(cluster, guarded_topic, right)
+    grant(cluster, guarded_topic, right)
     await engine.reached({TopicPartition(topic, 0): 40}, 40)
     await engine.stop()
     assert_equal_copies(source, flow.target.confluent_config(), topic, f"A.{topic}")
@@ -170,27 +165,8 @@ def _topics(flow: Replicated, source: KafkaCluster) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _allow(cluster: KafkaCluster, topic: str, right: AclOperation) -> None:
-    for operation in {right, AclOperation.DESCRIBE}:
-        acl = AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", operation,
-            AclPermissionType.ALLOW,
-        )  # fmt: skip
-        admin = AdminClient(cluster.confluent_config())
-        admin.create_acls([acl])[acl].result(20)
-
-
 def _allow_copies(cluster: KafkaCluster, *topics: str) -> None:
     """What copies of these topics need on the target."""
     for topic in topics:
-        _allow(cluster, f"A.{topic}", AclOperation.READ)
-        _allow(cluster, f"A.{topic}", AclOperation.WRITE)
-    _allow(cluster, state_topic("A"), AclOperation.READ)
-
-
-def _withdraw(cluster: KafkaCluster, topic: str, right: AclOperation) -> None:
-    which = AclBindingFilter(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:alice", "*", right, AclPermissionType.ANY
-    )
-    admin = AdminClient(cluster.confluent_config())
-    assert admin.delete_acls([which])[which].result(20)
+        grant(cluster, f"A.{topic}", AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
+    grant(cluster, state_topic("A"), AclOperation.READ, AclOperation.DESCRIBE)

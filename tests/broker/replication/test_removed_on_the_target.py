@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.engine import Engine
 from tests.support.kafka import Message, delete_records, produce, sample_messages
-from tests.support.logs import cut_log
 from tests.support.reading import Record, read_all
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
@@ -28,14 +26,6 @@ _EAGER_CLEANER: dict[str, Any] = {
     "segment_ms": "200",
     "max_compaction_lag_ms": "200",
 }
-
-
-@pytest.fixture(scope="module")
-def forgetful() -> Iterator[DevCluster]:
-    """A cluster of one broker that forgets producers of old records at once, and is restarted."""
-    eager = {"producer.id.expiration.check.interval.ms": "200", "log.cleaner.backoff.ms": "100"}
-    with DevCluster("forgetful", jvm_options=QUICK_START, server_properties=eager) as cluster:
-        yield cluster
 
 
 def held(cluster: KafkaCluster, topic: str) -> list[Record]:
@@ -77,17 +67,17 @@ async def test_strangers_that_were_deleted_are_told(flow: Replicated, make_topic
 
 
 async def test_a_broker_that_was_restarted_does_not_know_whose_it_was(
-    clusters: Clusters, forgetful: DevCluster, make_topic: TopicMaker
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
 ) -> None:
     """Nothing is guessed, unless who copied it last had an answer to all that it sent."""
     topic = make_topic(clusters.a)
     partition = TopicPartition(topic, 0)
-    async with Replicated(clusters.a, forgetful) as flow:
+    async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic)
         produce(clusters.a.confluent_config(), topic, sample_messages(30))
         await flow.copy([topic])
-        delete_records(forgetful.confluent_config(), remote, 30)
-        await asyncio.to_thread(forgetful.brokers[0].restart)
+        delete_records(fragile.confluent_config(), remote, 30)
+        await asyncio.to_thread(fragile.brokers[0].restart)
         for settled, kind in ((False, "copy_lost"), (True, "target_foreign")):
             engine = await flow.engine()
             engine.assign(await flow.assignments([topic], {partition: OffsetPair(20, 20)}, settled=settled))
@@ -99,7 +89,7 @@ async def test_a_broker_that_was_restarted_does_not_know_whose_it_was(
         produce(clusters.a.confluent_config(), topic, sample_messages(10, first=30))
         await engine.caught_up()
         await engine.stop()
-        assert held(forgetful, remote) == held(clusters.a, topic)[30:]
+        assert held(fragile, remote) == held(clusters.a, topic)[30:]
 
 
 async def _assign_shared(
@@ -135,15 +125,15 @@ async def test_a_shared_topic_that_was_emptied_behind_the_pair(flow: Replicated,
 
 @pytest.mark.parametrize("old", [False, True], ids=["remembered", "forgotten"])
 async def test_a_shared_topic_that_was_cleaned_behind_the_pair(
-    clusters: Clusters, forgetful: DevCluster, make_topic: TopicMaker, old: bool
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker, old: bool
 ) -> None:
     """Newer values of others took our newest batches: they don't come again behind those, whatever the broker knows."""
     topic = make_topic(clusters.a)
     stamp = int(time.time() * 1000) - (_WEEK_MS if old else 0)
-    async with Replicated(clusters.a, forgetful) as flow:
+    async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic, **_EAGER_CLEANER)
         producer = await flow.new_producer()
-        config, target = clusters.a.confluent_config(), forgetful.confluent_config()
+        config, target = clusters.a.confluent_config(), fragile.confluent_config()
         for first in (0, 10):
             keys = [Message(b"%d" % n, b"k%d" % n, timestamp_ms=stamp) for n in range(first, first + 10)]
             produce(config, topic, keys, linger_ms=200)
@@ -154,7 +144,7 @@ async def test_a_shared_topic_that_was_cleaned_behind_the_pair(
 
         def cleaned() -> bool:
             produce(target, remote, [*newer, Message(b"x", b"rolls a segment")])
-            values = [record.value for record in held(forgetful, remote)]
+            values = [record.value for record in held(fragile, remote)]
             return b"10" not in values and b"19" not in values
 
         await asyncio.to_thread(wait_until, cleaned, 60, "it was cleaned")
@@ -165,35 +155,5 @@ async def test_a_shared_topic_that_was_cleaned_behind_the_pair(
         else:
             await engine.caught_up()
         await engine.stop()
-        last = {record.key: record.value for record in held(forgetful, remote)}
+        last = {record.key: record.value for record in held(fragile, remote)}
         assert {last[b"k%d" % n] for n in range(10, 20)} == {b"newer"}
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["remembered", "forgotten"])
-async def test_a_shared_topic_that_lost_what_was_acknowledged(
-    clusters: Clusters, forgetful: DevCluster, make_topic: TopicMaker, old: bool
-) -> None:
-    """Others write on, past the pair, before anybody looks: by the leader's epoch it is seen all the same."""
-    topic = make_topic(clusters.a)
-    partition = TopicPartition(topic, 0)
-    stamp = int(time.time() * 1000) - (_WEEK_MS if old else 0)
-    async with Replicated(clusters.a, forgetful) as flow:
-        remote = flow.remote(topic)
-        producer = await flow.new_producer()
-        anchor = OffsetPair(0, 0, 0)
-        for first in (0, 30):
-            values = [Message(b"%d" % n, timestamp_ms=stamp) for n in range(first, first + 30)]
-            produce(clusters.a.confluent_config(), topic, values, linger_ms=200)
-            anchor = await _copy_shared(flow, topic, producer, anchor)
-        assert (anchor, anchor.target_epoch >= 0) == (OffsetPair(60, 60, 60), True)
-        await asyncio.to_thread(cut_log, forgetful, TopicPartition(remote, 0), 30)
-        produce(forgetful.confluent_config(), remote, [Message(b"another's")] * 50)
-        engine = await flow.engine()
-        await _assign_shared(flow, engine, topic, producer, anchor)
-        trouble = await engine.troubled(partition, "target_truncated")
-        assert (trouble.target_from, trouble.target_to) == (30, 60)
-        await engine.stop()
-        # Counted from the first pair, by what is left of ours, the lost ones are copied again.
-        await _copy_shared(flow, topic, producer, OffsetPair(0, 0, 0))
-        ours = [record for record in held(forgetful, remote) if record.value != b"another's"]
-        assert ours == held(clusters.a, topic)

@@ -7,13 +7,11 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Iterator
 
 import psutil
-import pytest
 from confluent_kafka import Producer
 
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster
+from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, produce
@@ -28,22 +26,15 @@ IDLE_TOPICS = int(os.environ.get("MIRROR_RAY_IDLE_TOPICS", "3"))
 BUFFER_BYTES = 32 * MIB
 
 
-@pytest.fixture
-def slow_target() -> Iterator[DevCluster]:
-    """A cluster that may be held still."""
-    with DevCluster("slow", jvm_options=QUICK_START) as cluster:
-        yield cluster
-
-
 async def test_memory_is_bounded_while_the_target_stands_still(
-    clusters: Clusters, slow_target: DevCluster, make_topic: TopicMaker
+    clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
 ) -> None:
     """With 300 MB waiting, the replicator holds its budget and what two fetches bring, and copies it all afterwards."""
     topic = make_topic(clusters.a, 8)
     value = os.urandom(20_000)
     messages = (Message(value, partition=number % 8) for number in range(15_000))
     produce(clusters.a.confluent_config(), topic, messages, batch_num_messages=10, linger_ms=50)
-    async with Replicated(clusters.a, slow_target) as flow:
+    async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic, 8)
         engine = await flow.engine(buffer_bytes=BUFFER_BYTES)
         assignments = await flow.assignments([topic])
@@ -51,7 +42,7 @@ async def test_memory_is_bounded_while_the_target_stands_still(
         before = psutil.Process().memory_info().rss
         engine.assign(assignments)
         await engine.until(lambda: engine.records > 500, 20, "some records")
-        slow_target.brokers[0].suspend()
+        fragile.brokers[0].suspend()
         spent = -time.thread_time()
         most = 0
         for _ in range(30):
@@ -59,7 +50,7 @@ async def test_memory_is_bounded_while_the_target_stands_still(
             engine.look()
             most = max(most, psutil.Process().memory_info().rss - before)
         spent += time.thread_time()
-        slow_target.brokers[0].resume()
+        fragile.brokers[0].resume()
         log.info(
             "buffered %.0f MiB, resident %.0f MiB more, processor %.2f s in 3 s",
             engine.most_buffered_bytes / MIB,
@@ -72,7 +63,7 @@ async def test_memory_is_bounded_while_the_target_stands_still(
         log.info("resident in the end %.0f MiB more", (psutil.Process().memory_info().rss - before) / MIB)
         assert engine.core.report().buffered_bytes == 0
         await engine.stop()
-        ends = end_offsets(slow_target.confluent_config(), remote)
+        ends = end_offsets(fragile.confluent_config(), remote)
         assert ends == end_offsets(clusters.a.confluent_config(), topic)
 
 

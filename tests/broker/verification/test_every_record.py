@@ -23,8 +23,10 @@ pytestmark = pytest.mark.timeout(300)
 async def test_a_remote_topic_that_somebody_filled_before_the_flow_began(
     clusters: Clusters, make_topic: TopicMaker
 ) -> None:
-    """The flow has never run: whose records there are is not known, and that is not nothing."""
-    topic = make_topic(clusters.a)
+    """The flow has never copied it: whose records there are is not known, and that is not nothing."""
+    topic, other = make_topic(clusters.a), make_topic(clusters.a)
+    async with LocalSystem(settings(clusters, other, "stop")) as system:
+        await system.caught_up(other, 0)
     await write(clusters.a, topic, 0, 10)
     chosen = settings(clusters, topic, "stop")
     await aside(lambda: create_topic(clusters.b.confluent_config(), f"A.{topic}", 1))
