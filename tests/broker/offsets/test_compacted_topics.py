@@ -13,7 +13,7 @@ from mirror_ray.records.segment_block import encode_key, encode_value
 from tests.broker.offsets.syncing import numbered, target_offsets, unpublished
 from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.group_sync import CHECKPOINTS, SEGMENTS, SYNCS, commit_many, group_sync, partition_statuses
-from tests.support.kafka import Message, alter_broker, alter_topic, produce, produce_transactions
+from tests.support.kafka import Message, alter_topic, produce, produce_transactions
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
@@ -76,7 +76,6 @@ def _internal(clusters: Clusters) -> Iterator[tuple[DevCluster, str, tuple[bytes
 async def _compact(cluster: DevCluster, topic: str, last: tuple[bytes, bytes]) -> None:
     """Let the cleaner run over all that is in it, and then rest."""
     config = cluster.confluent_config()
-    alter_broker(config, 1, {"log.cleaner.backoff.ms": "100"})
     before = sum(each.count for each in logged_batches(cluster.brokers[0], topic))
     alter_topic(config, topic, CLEANED_AT_ONCE)
     await asyncio.sleep(0.3)

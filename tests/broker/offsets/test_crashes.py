@@ -10,7 +10,7 @@ from mirror_ray.offsets.map import SegmentGap
 from tests.broker.offsets.syncing import crash_unpublished, numbered, synced, target_offsets, targets
 from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.group_sync import followed_maps
-from tests.support.kafka import alter_broker, alter_topic, delete_records, produce
+from tests.support.kafka import alter_topic, delete_records, produce
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
@@ -43,7 +43,6 @@ async def test_a_crash_before_the_last_second_was_told(
 async def _clean(cluster: DevCluster, topic: str, place: TopicPartition) -> None:
     """Until the cleaner has been there."""
     config = cluster.confluent_config()
-    alter_broker(config, 1, {"log.cleaner.backoff.ms": "100"})
     alter_topic(config, topic, CLEANED_AT_ONCE)
     await asyncio.sleep(0.3)
     produce(config, topic, numbered(0, 3))

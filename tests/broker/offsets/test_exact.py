@@ -6,6 +6,7 @@ import asyncio
 import random
 import statistics
 import sys
+import time
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from mirror_ray.records.mm2_records import OffsetSyncRecord
 from tests.support.clusters import Clusters, cluster_settings, logged_batches
 from tests.support.engine import Engine
 from tests.support.group_sync import SYNCS, commit_many, group_sync, internal_topics, partition_statuses
-from tests.support.kafka import Message, alter_broker, alter_topic, create_topic, produce, produce_transactions
+from tests.support.kafka import Message, alter_topic, create_topic, produce, produce_transactions
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.mm2_offset_sync_store import TOO_OLD, Mm2OffsetSyncStore
 from tests.support.mm2_syncs import Pair, emitted
@@ -105,8 +106,6 @@ async def test_the_very_record(clusters: Clusters, capsys: pytest.CaptureFixture
 def _create(clusters: Clusters) -> Topics:
     mark, config = uuid.uuid4().hex[:8], clusters.a.confluent_config()
     topics = Topics(*(f"exact-{mark}-{kind}" for kind in Topics._fields))
-    for cluster in clusters:
-        alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     for topic in topics:
         cleaned = CLEANED if topic == topics.compacted else {}
         create_topic(config, topic, PARTITIONS, topic_config=cleaned)
@@ -147,6 +146,8 @@ def _fill(source: DevCluster, topics: Topics, plain: Iterable[str], part: int) -
     few = count // 6
     for step in range(3):
         produce(config, topics.compacted, _numbered((3 * part + step) * few, few, keys=40))
+        # A segment is rolled when something comes after its time.
+        time.sleep(0.3)
     transactions = [
         (_numbered(1_000 * (12 * part + each), 10 + 7 * each, keys=1), (part + each) % 3 > 0) for each in range(12)
     ]

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import HEADER_BYTES
 from tests.support.clusters import TopicMaker, logged_batches
-from tests.support.kafka import CODECS, Message, alter_broker, produce, sample_messages
+from tests.support.kafka import CODECS, Message, produce, sample_messages
 from tests.support.reading import assert_equal_copies, end_offsets, read_all
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
@@ -88,7 +88,6 @@ async def test_transactions_show_what_was_committed_and_an_open_one_holds_back(
 async def test_compacted_source_with_holes_in_its_batches(flow: Replicated, make_topic: TopicMaker) -> None:
     """What the cleaner left is copied, in dense batches; so is what is written afterwards."""
     config = flow.source.confluent_config()
-    alter_broker(flow.source.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     topic = make_topic(
         flow.source,
         topic_config={

@@ -12,15 +12,7 @@ from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import TopicMaker, logged_batches
 from tests.support.engine import Engine
-from tests.support.kafka import (
-    Message,
-    alter_broker,
-    alter_topic,
-    delete_records,
-    produce,
-    produce_transactions,
-    sample_messages,
-)
+from tests.support.kafka import Message, alter_topic, delete_records, produce, produce_transactions, sample_messages
 from tests.support.kinds import CLEANED_AT_ONCE, KINDS, compact, create_every_kind, fill_every_kind
 from tests.support.replicated import Replicated
 from tests.support.verifying import verified
@@ -108,8 +100,6 @@ async def _traffic(config: dict[str, str | int | float | bool], topic: str, over
 @pytest.mark.timeout(300)
 async def test_compacted_on_both_sides_at_different_times(flow: Replicated, make_topic: TopicMaker) -> None:
     """Under traffic, with cleaners at work on the one side and then on the other; tombstones go at once."""
-    for cluster in (flow.source, flow.target):
-        alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
     topic = make_topic(flow.source, topic_config=CLEANED)
     remote = flow.remote(topic, cleanup_policy="compact")
     config = flow.source.confluent_config()
