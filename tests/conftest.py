@@ -69,6 +69,8 @@ _TOGETHER = {
     "tests/chaos/test_groups.py": "trio",
     "tests/chaos/test_three_brokers.py": "trio",
     "tests/broker/kafka/test_transport.py": "trio",
+    "tests/chaos/test_actors_come_back.py": "fragile",
+    "tests/chaos/test_transforms.py": "fragile",
     "tests/broker/kafka/test_fenced.py": "fragile",
     "tests/broker/kafka/test_state_topic.py": "fragile",
     "tests/broker/replication/test_leases.py": "fragile",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import os
+import signal
+from collections.abc import Iterable, Iterator
 
 import psutil
 
@@ -55,3 +57,14 @@ def addresses(processes: Iterable[psutil.Process]) -> set[str]:
                 # An end that is not connected is an empty tuple.
                 found |= {str(ip).removeprefix("::ffff:") for ip in (*connection.laddr[:1], *connection.raddr[:1])}
     return found
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT to whatever is left of it."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Actors that stand still and come back, nodes that are lost, two systems with one flow: the copy ends equal.
+"""Actors that stand still or die, and nodes that are lost: others go on soon, and the copy ends equal.
 
 The target forgets producers of old records five times a second, so that sequences alone keep nobody apart.
 """
@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import time
-import uuid
 from collections.abc import Iterator
 
 import psutil
@@ -18,14 +17,11 @@ import pytest
 
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.lab.devcluster import DevCluster
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.observe.status import ReplicatorStatus
-from mirror_ray.runtime import attach
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import ExtraNode, extra_node
-from tests.support.processes import wait_ended
+from tests.support.processes import stopped, wait_ended
 from tests.support.scene import PARTITIONS, Scene, open_scene
-from tests.support.systems import run
 from tests.support.waiting import wait_until
 
 #: On a machine that is busy otherwise.
@@ -55,24 +51,6 @@ def node(scene: Scene) -> Iterator[ExtraNode]:
         yield extra
 
 
-def test_a_frozen_replicator_gives_up_and_is_used_again(scene: Scene) -> None:
-    """Stopped in full flight, it is replaced when its lease has run out; continued, it gives up, and gets its share."""
-    scene.mirror.scale(2)
-    scene.spread_over(2)
-    victim = scene.mirror.replicators[1]
-    theirs = scene.owned_by(victim.id)
-    stopped_s = time.monotonic()
-    with _stopped(victim.pid):
-        scene.event("others take over")
-        elsewhere_s = scene.arrives_again(theirs, time.monotonic())
-        assert not scene.owned_by(victim.id)
-        _log.info("stopped: elsewhere %.2f s after the event, %.2f s in all", elsewhere_s, time.monotonic() - stopped_s)
-    assert "it was handed out with epoch" in scene.event("given up").text
-    scene.spread_over(2)
-    assert scene.replicator(victim.id).pid == victim.pid, scene.log()
-    scene.ends_equal()
-
-
 def test_a_replicator_that_stays_frozen_is_killed(scene: Scene) -> None:
     """Whoever does not answer for a quarter of a minute is replaced by a new process; the others never stop."""
     scene.mirror.scale(2)
@@ -80,7 +58,7 @@ def test_a_replicator_that_stays_frozen_is_killed(scene: Scene) -> None:
     victim = scene.mirror.replicators[1]
     others = set(range(PARTITIONS)) - scene.owned_by(victim.id)
     stopped_s = time.monotonic()
-    with _stopped(victim.pid):
+    with stopped(victim.pid):
         scene.spread_over(2, without={victim.pid})
     assert not psutil.pid_exists(victim.pid)
     assert scene.arrivals.longest_s(others, stopped_s) < ELSEWHERE_WITHIN_S, scene.log()
@@ -95,7 +73,7 @@ def test_a_lost_node(scene: Scene, node: ExtraNode, lives_on: bool) -> None:
     replicators = len(scene.mirror.replicators)
     theirs = scene.owned_by(victim.id)
     lost_s = time.monotonic()
-    with _stopped(victim.pid) if lives_on else contextlib.nullcontext():
+    with stopped(victim.pid) if lives_on else contextlib.nullcontext():
         node.lose(spare=victim.pid if lives_on else None)
         # Told by Ray that it is dead, or left without an answer for too long, whichever comes first.
         seen = scene.event("others take over", "goes to the others")
@@ -108,37 +86,12 @@ def test_a_lost_node(scene: Scene, node: ExtraNode, lives_on: bool) -> None:
     scene.ends_equal()
 
 
-def test_a_second_system_takes_the_flow_over(scene: Scene) -> None:
-    """The first one is fenced, lets go of everything and says what to do; the second one copies on."""
-    scene.spread_over(1)
-    name = f"second-{uuid.uuid4().hex[:6]}"
-    first = scene.mirror
-    scene.mirror = run(name, scene.settings)
-    try:
-        scene.spread_over(1)
-        began_s = time.monotonic()
-        assert scene.arrives_again(set(range(PARTITIONS)), began_s)
-        wait_until(lambda: first.replicators[0].partitions == 0, _TIMEOUT_S, "the first one has let go")
-
-        def told() -> bool:
-            (flow,) = first.flows
-            return flow.state == "degraded" and any("see that only one system runs" in each for each in flow.problems)
-
-        wait_until(told, _TIMEOUT_S, "the first one says what to do")
-        assert [each for each in first.events(100) if each.level == "error" and "another coordinator" in each.text]
-        first.down(5.0)
-        scene.ends_equal()
-    finally:
-        with contextlib.suppress(MirrorError):
-            attach(name).down(10.0)
-
-
 def test_a_frozen_coordinator_goes_on_where_it_was(scene: Scene) -> None:
     """Stopped for longer than a replicator may be silent, and continued: nothing stops, nobody is moved or killed."""
     scene.spread_over(1)
     before = scene.mirror.status()
     stopped_s = time.monotonic()
-    with _stopped(before.coordinator_pid):
+    with stopped(before.coordinator_pid):
         time.sleep(CoordinatorTiming().unresponsive_s + 1)
     scene.spread_over(1)
     after = scene.mirror.status()
@@ -176,14 +129,3 @@ def _replicator_on(node: ExtraNode, scene: Scene) -> ReplicatorStatus:
             if node.has(each.pid):
                 return each
     raise AssertionError(f"no replicator on the second node: {scene.mirror.replicators}")
-
-
-@contextlib.contextmanager
-def _stopped(pid: int) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT to whatever is left of it."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
