@@ -68,11 +68,7 @@ class ReportDirectory:
         return [str(self.path / name) for name in self.progress.files]
 
     def clean(self) -> None:
-        """Remove what a run that was killed left behind; forget days that were deleted.
-
-        Raises:
-            MirrorError: A file is missing.
-        """
+        """Remove what a killed run left; forget days that were deleted. Raises MirrorError if a file is missing."""
         shutil.rmtree(self.staging, ignore_errors=True)
         present = {str(path.relative_to(self.path)) for path in self.path.glob("intervals/date=*/*.parquet")}
         for name in left_over(self.progress, present):

@@ -200,11 +200,7 @@ class RangeComparison:
         return len(self.found) == self._ranges
 
     def step(self) -> None:
-        """Compare as far as what was fed allows: afterwards a side wants more, or the comparison is done.
-
-        Raises:
-            CorruptBatchError: A batch does not parse.
-        """
+        """Compare until a side wants more, or it is done. Raises CorruptBatchError if a batch does not parse."""
         while not self.done:
             equal = False if self.source.start_was_removed or self.target.start_was_removed else self._is_equal()
             if equal is None:

@@ -18,13 +18,7 @@ from mirror_ray.verification.uncompared_records import UncomparedRecords, unattr
 async def read_headers(
     settings: MirrorSettings, flow: FlowName, topics: Sequence[str], running: PartitionQuery
 ) -> dict[TopicPartition, BatchHeaders]:
-    """Read what the remote topics of a flow hold beside what its offset map accounts for, by source partition.
-
-    Raises:
-        ConfigError: The flow copies no such topic.
-        ClusterUnreachableError: A cluster does not answer.
-        MirrorError: A log or an internal topic can't be read.
-    """
+    """What a flow's remote topics hold beside its offset map, by source partition. Raises as ``verify_flow`` does."""
     found: dict[TopicPartition, BatchHeaders] = {}
     async with verification(settings, flow) as verifying:
         uncompared = UncomparedRecords(verifying.logs)

@@ -36,11 +36,7 @@ class HashedRecord(NamedTuple):
 
 
 def hash_record(record: DecodedRecord, *, timestamps: bool) -> HashedRecord:
-    """Hash a record field by field. Without ``timestamps`` all timestamps count as equal.
-
-    Raises:
-        CorruptBatchError: The record does not parse.
-    """
+    """Hash field by field; without ``timestamps`` all are equal. Raises CorruptBatchError if it does not parse."""
     key, value, headers = record.fields()
     content = RecordHash(
         _hashed(record_tail(key, None)),

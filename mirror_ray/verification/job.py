@@ -109,9 +109,5 @@ class FirstPass(Protocol):
     """Reads everything, and finds where it is not equal."""
 
     async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
-        """Compare all jobs; one result for each, in order.
-
-        Raises:
-            ClusterUnreachableError: A cluster does not answer.
-        """
+        """Compare all jobs; one result each, in order. Raises ClusterUnreachableError if a cluster does not answer."""
         ...

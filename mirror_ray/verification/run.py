@@ -82,10 +82,7 @@ class Verification:
     async def verify(
         self, jobs: Sequence[CompareJob], make_first_pass: MakeFirstPass | None = None
     ) -> list[PartitionVerdict]:
-        """Compare what was planned; ``make_first_pass`` makes another first pass than that of this process.
-
-        Raises as ``PartitionLog.batches`` does.
-        """
+        """Compare what was planned, if wanted by another first pass. Raises as ``PartitionLog.batches`` does."""
         ready = [job for job in jobs if _can_be_compared(job)]
         self.progress.partitions = len(ready)
         self.progress.offsets = sum(span.source_end - span.source for job in ready for span in job.chosen_ranges)

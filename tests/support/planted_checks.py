@@ -17,6 +17,7 @@ from mirror_ray.verification.difference import Difference
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import MakeFirstPass, verify_flow
+from tests.support.clusters import Clusters
 from tests.support.planted_faults import FAULTS, KINDS, Case, Fault, Kind, Place, cases
 from tests.support.planting import Planted
 
@@ -31,14 +32,18 @@ _NAMES: Mapping[str, frozenset[str]] = {
     "swapped": frozenset({"swapped", "moved"}),
 }
 #: Kinds of topics that are copied into remote topics with LogAppendTime, too.
-UNTIMED: tuple[Kind, ...] = ("plain", "compacted", "merged")
+_UNTIMED: tuple[Kind, ...] = ("plain", "compacted", "merged")
 _PLACES: Sequence[Place] = ("first", "last")
 #: Of compacted topics the last record of a key is reported first.
 _OF_KEYS = frozenset({"missing", "extra", "changed"})
 
 
-def every_case(kind: Kind) -> list[Case]:
-    """The cases of a copy that has caught up, and faults among records that are still being copied."""
+def every_fault(clusters: Clusters) -> Planted:
+    """Every fault in every kind of topic, of copies that have caught up, and among records that are being copied."""
+    return Planted(clusters, KINDS, {kind: _every_case(kind) for kind in KINDS})
+
+
+def _every_case(kind: Kind) -> list[Case]:
     found = cases(kind)
     for fault in FAULTS:
         # Nobody knows whether the last record was to be there already.
@@ -50,10 +55,10 @@ def every_case(kind: Kind) -> list[Case]:
     return found
 
 
-def untimed_cases(kind: Kind) -> list[Case]:
-    """The cases where the remote topic sets its own timestamps: a different one is no fault there."""
+def untimed_faults(clusters: Clusters) -> Planted:
+    """The same where remote topics set their own timestamps: a different one is no fault there."""
     faults: list[Fault] = [fault for fault in FAULTS if fault != "timestamp"]
-    return cases(kind, faults)
+    return Planted(clusters, _UNTIMED, {kind: cases(kind, faults) for kind in _UNTIMED}, append_time=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,14 @@ from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from tests.support.clusters import Clusters
 from tests.support.planted_checks import (
-    UNTIMED,
     CheckResult,
     check_by_chaos,
     check_by_compare,
     check_by_verify,
-    every_case,
+    every_fault,
     table,
-    untimed_cases,
+    untimed_faults,
 )
-from tests.support.planted_faults import KINDS
 from tests.support.planting import Planted
 
 
@@ -69,10 +67,7 @@ def main() -> None:
     results: list[CheckResult] = []
     with cluster_pair("512m") as pair:
         clusters = Clusters(*pair)
-        for planted in (
-            Planted(clusters, KINDS, {kind: every_case(kind) for kind in KINDS}),
-            Planted(clusters, UNTIMED, {kind: untimed_cases(kind) for kind in UNTIMED}, append_time=True),
-        ):
+        for planted in (every_fault(clusters), untimed_faults(clusters)):
             asyncio.run(planted.plant())
             some = run_checks(planted, spark=not options.no_spark)
             print(table(some))

@@ -8,23 +8,20 @@ import pytest
 
 from tests.support.clusters import Clusters
 from tests.support.planted_checks import (
-    UNTIMED,
     check_by_chaos,
     check_by_compare,
     check_by_verify,
-    every_case,
+    every_fault,
     table,
-    untimed_cases,
+    untimed_faults,
 )
-from tests.support.planted_faults import KINDS
-from tests.support.planting import Planted
 
 pytestmark = pytest.mark.timeout(300)
 
 
 async def test_all_of_them_are_found(clusters: Clusters) -> None:
     """By verify and by compare in one run over all topics, and by chaos's own check."""
-    planted = Planted(clusters, KINDS, {kind: every_case(kind) for kind in KINDS})
+    planted = every_fault(clusters)
     await planted.plant()
     results = [*await check_by_verify(planted)]
     for check in (check_by_compare, check_by_chaos):
@@ -35,7 +32,7 @@ async def test_all_of_them_are_found(clusters: Clusters) -> None:
 
 async def test_where_the_target_sets_its_own_timestamps(clusters: Clusters) -> None:
     """All but other timestamps, which are no fault there."""
-    planted = Planted(clusters, UNTIMED, {kind: untimed_cases(kind) for kind in UNTIMED}, append_time=True)
+    planted = untimed_faults(clusters)
     await planted.plant()
     results = [*await check_by_verify(planted), *await asyncio.to_thread(check_by_compare, planted)]
     wrong = [str(result) for result in results if not result.good]
