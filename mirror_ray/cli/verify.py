@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mirror_ray.mirror import Mirror
     from mirror_ray.observe.status import PartitionStatus
     from mirror_ray.verification.cluster_queries import PartitionQuery
-    from mirror_ray.verification.planner import VerifyRequest
     from mirror_ray.verification.report import PartitionVerdict, VerifyReport
     from mirror_ray.verification.run import MakeFirstPass, VerifyProgress
 
@@ -71,6 +70,7 @@ def verify(
     1: something differs, could not be checked, or a partition is stopped or paused; 3: a cluster does not answer.
     """
     from mirror_ray.verification.planner import VerifyRequest
+    from mirror_ray.verification.run import VerifyProgress, verify_with_routes
 
     if not 0 < sample <= 1:
         raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
@@ -79,12 +79,13 @@ def verify(
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror), foreground.interruptible():
         settings.flow(flow_name)
-        with (
-            _spark_first_pass(settings, flow_name, mirror, name, address)
-            if by_spark
-            else nullcontext() as make_first_pass
-        ):
-            report = _report(settings, flow_name, request, mirror, make_first_pass)
+        running = partition_query(mirror, flow_name)
+        spark = _spark_first_pass(settings, flow_name, mirror, name, address) if by_spark else nullcontext()
+        with spark as make_first_pass, _reporting(VerifyProgress()) as progress:
+            verifying = verify_with_routes(
+                settings, flow_name, request, running=running, make_first_pass=make_first_pass, progress=progress
+            )
+            report = asyncio.run(verifying)
     emit(report.plain(), output, lambda: _print(report))
     for partition in report.partitions:
         if partition.checked.gave_up:
@@ -105,24 +106,6 @@ def _spark_first_pass(
     clusters = settings.clusters[flow.source], settings.clusters[flow.target]
     with ray_for_spark(name, address, mirror), spark_session(f"verify {flow}", settings.spark, say) as spark:
         yield lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain)
-
-
-def _report(
-    settings: MirrorSettings,
-    flow: FlowName,
-    request: VerifyRequest,
-    mirror: Mirror | None,
-    make_first_pass: MakeFirstPass | None,
-) -> VerifyReport:
-    from mirror_ray.verification.run import VerifyProgress, verify_with_routes
-
-    running = partition_query(mirror, flow)
-    with _reporting(VerifyProgress()) as progress:
-        return asyncio.run(
-            verify_with_routes(
-                settings, flow, request, running=running, make_first_pass=make_first_pass, progress=progress
-            )
-        )
 
 
 def partition_query(mirror: Mirror | None, flow: FlowName) -> PartitionQuery:

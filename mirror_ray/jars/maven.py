@@ -30,6 +30,8 @@ MINIMUM_JAVA = 17
 
 # Pinned: without a version Maven takes whichever is newest, or the one that its own release happens to name.
 _COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+#: -C: a transfer whose checksum differs from the repository's fails, that of Maven's own plugin, too.
+_FLAGS = ("-q", "-B", "-C")
 
 
 def cache_dir() -> Path:
@@ -104,15 +106,8 @@ def kafka_program(main_class: str, *jvm_options: str, jars: Path | None = None) 
     Raises:
         MirrorError: As `java_command` and `ensure_jars` do.
     """
-    log4j = Path(__file__).with_name("log4j2.properties")
-    return [
-        java_command(),
-        *jvm_options,
-        f"-Dlog4j2.configurationFile={log4j}",
-        "-cp",
-        f"{jars or ensure_jars()}/*",
-        main_class,
-    ]
+    log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    return [java_command(), *jvm_options, log4j, "-cp", f"{jars or ensure_jars()}/*", main_class]
 
 
 @contextmanager
@@ -134,18 +129,7 @@ def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) 
         # Maven writes beside the pom; the package's own directory may be read-only.
         pom_file = Path(scratch) / "pom.xml"
         pom_file.write_bytes(_pom(bundle) if pom is None else pom)
-        # -C: a transfer whose checksum differs from the repository's fails, that of Maven's own plugin, too.
-        command = [
-            mvn,
-            "-q",
-            "-B",
-            "-C",
-            "-f",
-            str(pom_file),
-            _COPY_DEPENDENCIES,
-            f"-DoutputDirectory={jars}",
-            *options,
-        ]
+        command = [mvn, *_FLAGS, "-f", str(pom_file), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}", *options]
         done = subprocess.run(  # noqa: S603 - the user's own mvn, by PATH, on a pom of ours
             command, capture_output=True, text=True, check=False
         )

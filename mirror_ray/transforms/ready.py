@@ -26,11 +26,7 @@ class MaskJsonFields(Transform):
     pure = True
 
     def __init__(self, fields: str | Sequence[str], replacement: object = "***") -> None:
-        """See the class.
-
-        Raises:
-            ValueError: A path is empty.
-        """
+        """Raises ValueError if a path is empty."""
         listed = fields.split(",") if isinstance(fields, str) else fields
         self._paths = [path.strip().split(".") for path in listed]
         if not self._paths or not all(all(path) for path in self._paths):
@@ -85,11 +81,7 @@ class FilterByKey(Transform):
     pure = True
 
     def __init__(self, pattern: str, drop: bool | str = False) -> None:
-        """See the class.
-
-        Raises:
-            ValueError: The pattern is none, or ``drop`` is neither true nor false.
-        """
+        """Raises ValueError if the pattern is none, or ``drop`` is neither true nor false."""
         self._pattern = _compiled("pattern", pattern)
         self._drop = _truth("drop", drop)
 
@@ -119,11 +111,7 @@ class InsertHeader(Transform):
     pure = True
 
     def __init__(self, name: str, value: str, replace: bool | str = False) -> None:
-        """See the class.
-
-        Raises:
-            ValueError: The name is empty, or ``replace`` is neither true nor false.
-        """
+        """Raises ValueError if the name is empty, or ``replace`` is neither true nor false."""
         if not name:
             raise ValueError("name: it is empty")
         self._name = name
@@ -158,11 +146,7 @@ class Route(Transform):
     pure = True
 
     def __init__(self, to: str | Mapping[str, str], header: str | None = None, field: str | None = None) -> None:
-        """See the class.
-
-        Raises:
-            ValueError: Both ``header`` and ``field`` are given, a path is empty, or ``to`` is not of its form.
-        """
+        """Raises ValueError if ``header`` and ``field`` are both given, a path is empty, or ``to`` has another form."""
         if header is not None and field is not None:
             raise ValueError("header and field exclude each other: name one of them, or none for the key")
         if header == "" or (field is not None and not all(field.split("."))):
