@@ -19,7 +19,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from mirror_ray.config.secrets import Secret
+from mirror_ray.config.settings import SaslSettings, SecuritySettings
 from mirror_ray.kafka.primitives import uvarint
+
+PLAINTEXT = SecuritySettings()
+BY_SCRAM = SecuritySettings(
+    protocol="SASL_PLAINTEXT",
+    sasl=SaslSettings(mechanism="SCRAM-SHA-256", username="alice", password=Secret("hush-hush")),
+)
 
 
 class Asked(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -104,16 +105,7 @@ async def test_groups_behind_a_lost_connection_are_read_again(
 ) -> None:
     """What came before the connection was lost counts; the rest is asked for over a new one."""
     monkeypatch.setattr(group_offsets, "_GROUPS_PER_REQUEST", 1)
-    lost = False
-
-    def lose(_broker: int, _api: int, group: str) -> int:
-        nonlocal lost
-        if group == "g4" and not lost:
-            lost = True
-            raise ConnectionError("reset by peer")
-        return 0
-
-    brokers.trouble = lose
+    brokers.trouble = _lost_once("g4")
     done = await OffsetReader(brokers.coordinators_of()).read(GROUPS)
     assert set(done.changed) == set(GROUPS)
     assert brokers.asked[FETCH, "g2"] == 1
@@ -137,6 +129,19 @@ async def test_groups_of_a_broker_that_is_away_fail_by_name(brokers: GroupBroker
 
 def _lost() -> int:
     raise ConnectionError("reset by peer")
+
+
+def _lost_once(where: str) -> Callable[[int, int, str], int]:
+    """The connection on which this group is asked for first."""
+    left = [where]
+
+    def trouble(_broker: int, _api: int, group: str) -> int:
+        if group in left:
+            left.remove(group)
+            _lost()
+        return 0
+
+    return trouble
 
 
 async def test_refusals_are_named_and_not_repeated(brokers: GroupBrokers) -> None:
@@ -242,16 +247,7 @@ async def test_commit_of_unknown_outcome_is_not_repeated(
 ) -> None:
     """What was under way when the connection was lost may be done; what was not sent yet goes over a new one."""
     monkeypatch.setattr(group_offsets, "_COMMITS_UNDER_WAY", 1)
-    lost = False
-
-    def lose(_broker: int, _api: int, group: str) -> int:
-        nonlocal lost
-        if group == "g2" and not lost:
-            lost = True
-            raise ConnectionError("reset by peer")
-        return 0
-
-    brokers.trouble = lose
+    brokers.trouble = _lost_once("g2")
     answers = await send_commits(brokers.coordinators_of(), {group: {ORDERS: (1, "")} for group in GROUPS})
     assert answers == {group: {ORDERS: error_info(NETWORK) if group == "g2" else None} for group in GROUPS}
     assert brokers.asked[COMMIT, "g2"] == 1

@@ -9,16 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
+from mirror_ray.config.settings import ClusterSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.librdkafka import client_config
 from mirror_ray.model.errors import AccessDeniedError, ClusterUnreachableError
-from tests.unit.kafka.hostile_broker import Answers, Asked, api_versions, frame, sasl_answers, server_context, serving
+from tests.unit.kafka.hostile_broker import (
+    BY_SCRAM,
+    PLAINTEXT,
+    Answers,
+    Asked,
+    api_versions,
+    frame,
+    sasl_answers,
+    server_context,
+    serving,
+)
 
-PLAINTEXT = SecuritySettings()
-SCRAM = SaslSettings(mechanism="SCRAM-SHA-256", username="alice", password=Secret("hush-hush"))
-BY_SCRAM = SecuritySettings(protocol="SASL_PLAINTEXT", sasl=SCRAM)
 LIBRDKAFKA = re.compile(r"ssl\.ca\.location|receive\.message\.max\.bytes|brokers are down|Local:|Invalid response size")
 
 

@@ -11,16 +11,23 @@ import pytest
 import scramp
 
 from mirror_ray.config.secrets import Secret
-from mirror_ray.kafka import sasl
-from mirror_ray.kafka.sasl import ScramMechanism
+from mirror_ray.kafka.sasl import PlainMechanism, ScramMechanism
 from mirror_ray.model.errors import ClusterUnreachableError
 from tests.unit.kafka.sasl_broker import SaslBroker, authenticate
+
+
+def _plain(phrase: str = "secret") -> PlainMechanism:
+    return PlainMechanism(cluster="A", principal="alice", password=Secret(phrase))
+
+
+def _scram(name: str = "SCRAM-SHA-256", *, user: str = "alice", phrase: str = "secret") -> ScramMechanism:
+    return ScramMechanism(cluster="A", principal=user, password=Secret(phrase), name=name)
 
 
 async def test_plain_sends_user_and_password() -> None:
     """PLAIN is one message of RFC 4616, without an authorization identity."""
     broker = SaslBroker(lambda _: b"")
-    await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("pässword")))
+    await authenticate(broker, _plain("pässword"))
     assert broker.messages == ["\0alice\0pässword".encode()]
 
 
@@ -38,7 +45,7 @@ async def test_scram_agrees_with_a_server(name: str) -> None:
         return bytes(server.get_server_final().encode())
 
     broker = SaslBroker(answer)
-    await authenticate(broker, ScramMechanism(cluster="A", principal="alice", password=Secret("secret"), name=name))
+    await authenticate(broker, _scram(name))
     assert len(broker.messages) == 2
 
 
@@ -52,17 +59,14 @@ async def test_scram_refuses_a_server_that_does_not_know_the_password() -> None:
         return b"v=" + base64.b64encode(bytes(32))
 
     with pytest.raises(ClusterUnreachableError, match="cluster A: SCRAM-SHA-256 for user alice was broken off by us"):
-        await authenticate(
-            SaslBroker(answer),
-            ScramMechanism(cluster="A", principal="alice", password=Secret("secret"), name="SCRAM-SHA-256"),
-        )
+        await authenticate(SaslBroker(answer), _scram())
 
 
 async def test_refusal_without_a_text_is_named_by_its_code() -> None:
     """An error code stands for itself where the broker says nothing more."""
     broker = SaslBroker(lambda _: b"", error_code=58)
     with pytest.raises(ClusterUnreachableError, match="user alice: SASL_AUTHENTICATION_FAILED") as refused:
-        await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("secret")))
+        await authenticate(broker, _plain())
     assert "secret" not in str(refused.value)
 
 
@@ -89,9 +93,7 @@ async def test_a_broker_that_does_not_speak_scram_gets_no_proof(answer: Callable
     """A named error, and no second message."""
     broker = SaslBroker(answer)
     with pytest.raises(ClusterUnreachableError, match=f"cluster A: SCRAM-SHA-512 .* broken off by us: .*{said}"):
-        await authenticate(
-            broker, ScramMechanism(cluster="A", principal="a", password=Secret("hush"), name="SCRAM-SHA-512")
-        )
+        await authenticate(broker, _scram("SCRAM-SHA-512"))
     assert len(broker.messages) == 1
 
 
@@ -112,7 +114,7 @@ async def test_scram_takes_user_and_password_as_kafka_does(user: str, password: 
         return b"v=" + base64.b64encode(signature)
 
     seen: list[str] = []
-    mechanism = ScramMechanism(cluster="A", principal=user, password=Secret(password), name="SCRAM-SHA-256")
+    mechanism = _scram(user=user, phrase=password)
     await authenticate(SaslBroker(answer), mechanism)
     assert seen[0].startswith(f"n={user.replace('=', '=3D').replace(',', '=2C')},r=")
 
@@ -124,14 +126,11 @@ async def test_a_refused_handshake_names_the_key(code: int, said: str) -> None:
     """A mechanism that is not offered, and a port that wants none."""
     broker = SaslBroker(lambda _: b"", handshake_code=code)
     with pytest.raises(ClusterUnreachableError, match=said):
-        await authenticate(broker, sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("hush")))
+        await authenticate(broker, _plain())
 
 
 async def test_words_of_a_broker_are_cut_short() -> None:
     """They may be as long as an answer."""
     with pytest.raises(ClusterUnreachableError) as refused:
-        await authenticate(
-            SaslBroker(lambda _: b"", error_code=58, error_message="x" * 60_000),
-            sasl.PlainMechanism(cluster="A", principal="alice", password=Secret("hush")),
-        )
+        await authenticate(SaslBroker(lambda _: b"", error_code=58, error_message="x" * 60_000), _plain())
     assert len(str(refused.value)) < 500

@@ -19,6 +19,12 @@ from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 
 STORES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
 PASSWORD = Secret(STORE_PASSWORD)
+OIDC = SaslSettings(
+    mechanism="OAUTHBEARER",
+    token_endpoint_url="https://127.0.0.1:1/token",
+    client_id="app",
+    client_secret=Secret("hush-hush"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,26 +142,14 @@ def test_empty_endpoint_identification_turns_the_host_check_off(authority: Certi
 def test_secrets_are_in_no_repr() -> None:
     """Neither a password nor a client secret shows."""
     scram = SaslSettings(mechanism="SCRAM-SHA-256", username="alice", password=Secret("hush-hush"))
-    oidc = SaslSettings(
-        mechanism="OAUTHBEARER",
-        token_endpoint_url="https://idp/token",
-        client_id="app",
-        client_secret=Secret("hush-hush"),
-    )
-    for sasl in (scram, oidc):
+    for sasl in (scram, OIDC):
         security = ClientSecurity.build("A", SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
         assert "hush-hush" not in repr(security) + repr(security.mechanism)
 
 
 def test_librdkafka_is_given_tokens_and_no_client_secret() -> None:
     """Ours alone asks the endpoint; where that gives none, no client is made."""
-    sasl = SaslSettings(
-        mechanism="OAUTHBEARER",
-        token_endpoint_url="https://127.0.0.1:1/token",
-        client_id="app",
-        client_secret=Secret("hush-hush"),
-    )
-    security = ClientSecurity.build("A", SecuritySettings(protocol="SASL_PLAINTEXT", sasl=sasl))
+    security = ClientSecurity.build("A", SecuritySettings(protocol="SASL_PLAINTEXT", sasl=OIDC))
     with pytest.raises(ClusterUnreachableError, match=r"no token for app: .* can't be reached"):
         security.as_librdkafka()
     assert isinstance(security.mechanism, OAuthBearer)
