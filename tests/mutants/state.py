@@ -9,8 +9,8 @@ _follower = mutants_of(
     "kafka/log_follower", "kafka/log_follower", "kafka/internal_topic_reader", "replication/state_topic_reader"
 )
 _internal = mutants_of("kafka/internal_topic_reader", "kafka/internal_topic_reader", "kafka/log_follower")
-_connection = mutants_of("kafka/connection", "kafka/connection", "kafka/connection_answers")
-_pipeline = mutants_of("kafka/request_pipeline", "kafka/connection", "kafka/connection_answers")
+_connection = mutants_of("kafka/connection", "kafka/connection")
+_pipeline = mutants_of("kafka/request_pipeline", "kafka/connection")
 _stall = mutants_of("kafka/stall_watch", "kafka/stall_watch")
 _record = mutants_of("state/partition_record", "state/partition_record", "coordinator/fault_rules")
 _state = mutants_of("state/schema", "state/schema", "state/partition_record", "replication/state_topic_reader")
