@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
@@ -60,14 +60,8 @@ _STOPPED_AFTER_S: Final = (0.0, 3.0)
 _KILLED_AFTER_S: Final = (2.0, 5.0)
 
 
-if TYPE_CHECKING:
-    _Numbers = array[int]
-else:
-    # Not subscriptable at run time.
-    _Numbers = array
-
-
-class _TimedNumbers(_Numbers):
+# array[int] can't be subscripted at run time.
+class _TimedNumbers(array):  # type: ignore[type-arg]
     """Numbers of records, and when each was acknowledged."""
 
     def __init__(self, *_: object) -> None:
