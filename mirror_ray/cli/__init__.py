@@ -1,4 +1,4 @@
-"""The command ``mirror-ray``. Data on stdout, talk on stderr; nothing here imports Ray before a command needs it."""
+"""The command ``mirror-ray``. Data on stdout, messages on stderr; nothing imports Ray before a command needs it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
-
-__all__ = ["main"]
+#: What a shell shows for a process that SIGINT has ended.
+INTERRUPTED_CODE: Final = 130
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from mirror_ray import runtime
-from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
+from mirror_ray.cli import INTERRUPTED_CODE
 from mirror_ray.cli.output import say
 from mirror_ray.cli.printable import PrintableFormatter, printable
 from mirror_ray.cli.streams import open_streams

@@ -32,12 +32,8 @@ def date(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _clock(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%H:%M:%S")
-
-
 EVENTS: Columns = (
-    column("TIME", "time_ms", _clock),
+    column("TIME", "time_ms", lambda time_ms: date(time_ms).split()[1]),
     column("LEVEL", "level"),
     column("SUBJECT", "subject"),
     column("EVENT", "text"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from mirror_ray import runtime
-from mirror_ray.cli.exit_codes import INTERRUPTED_CODE
+from mirror_ray.cli import INTERRUPTED_CODE
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, NameOption, YesOption, name_option, possible_replicators
 from mirror_ray.cli.output import say, stopped_text
 from mirror_ray.cli.printable import printable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from mirror_ray.cli import foreground
 from mirror_ray.cli.audit import audited
+from mirror_ray.cli.columns import date
 from mirror_ray.cli.control import confirm
 from mirror_ray.cli.options import DEFAULT_NAME, AddressOption, FormatOption, NameOption, OutputFormat, YesOption
 from mirror_ray.cli.output import Columns, Row, column, duration, emit, out, say, table
@@ -36,7 +36,7 @@ _PLANS: Columns = (
     column("PLAN", "id"),
     column("FLOW", "flow"),
     column("BY", "by"),
-    ("BEGAN", lambda row: f"{datetime.fromtimestamp(row['began_ms'] / 1000).astimezone():%Y-%m-%d %H:%M:%S}"),
+    column("BEGAN", "began_ms", date),
     column("STATE", "state"),
 )
 _GROUPS: Columns = (
