@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +30,10 @@ from mirror_ray.observe.groups import GroupStatus
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.failover.bulk_translation import BulkOrder, BulkRow
+    from mirror_ray.groups.translated_offset import TranslatedOffset
     from mirror_ray.kafka.audit_log import AuditLog
+    from mirror_ray.observe.groups import GroupPartitionStatus
+    from mirror_ray.offsets.translation import Translation
 
 _TRANSLATED: Columns = (
     column("TOPIC", "topic"),
@@ -121,43 +124,40 @@ def _translate_group(system: Mirror, flow: str, group: str) -> list[Row]:
 
 def _group_rows(found: GroupStatus) -> list[Row]:
     return [
-        {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "source_offset": partition.source_offset,
-            "target_topic": partition.remote_topic,
-            "target_offset": partition.target_offset,
-            "exact": partition.exact,
-            "reason": partition.reason,
-        }
-        for partition in found.partitions
-        if partition.state != "uncopied"
+        _row(part.topic, part.partition, part.source_offset, part.remote_topic, part.target_offset, part)
+        for part in found.partitions
+        if part.state != "uncopied"
     ]
+
+
+def _row(
+    topic: str,
+    partition: int,
+    source_offset: int | None,
+    target_topic: str | None,
+    target_offset: int | None,
+    found: GroupPartitionStatus | Translation | TranslatedOffset,
+) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "source_offset": source_offset,
+        "target_topic": target_topic,
+        "target_offset": target_offset,
+        "exact": found.exact,
+        "reason": found.reason,
+    }
 
 
 def _translate_offset(system: Mirror, flow: str, topic: str, partition: int, offset: int, *, back: bool) -> list[Row]:
     """One row for each remote topic of the topic; ``back``: an offset of a remote topic belongs to one flow alone."""
     remotes = {status.flow: status.remote_topic for status in system.topics(flow) if status.topic == topic}
-    flows = [flow] if back else list(dict.fromkeys((flow, *remotes)))
-    return [
-        _translate_in_flow(system, name, (topic, partition), remotes.get(name, ""), offset, back=back) for name in flows
-    ]
-
-
-def _translate_in_flow(
-    system: Mirror, flow: str, source: tuple[str, int], remote: str, offset: int, *, back: bool
-) -> Row:
-    topic, partition = source
-    found = system.translate(flow, topic, partition, offset, back=back)
-    return {
-        "topic": topic,
-        "partition": partition,
-        "source_offset": found.offset if back else offset,
-        "target_topic": remote,
-        "target_offset": offset if back else found.offset,
-        "exact": found.exact,
-        "reason": found.reason,
-    }
+    rows: list[Row] = []
+    for name in [flow] if back else dict.fromkeys((flow, *remotes)):
+        found = system.translate(name, topic, partition, offset, back=back)
+        source, target = (found.offset, offset) if back else (offset, found.offset)
+        rows.append(_row(topic, partition, source, remotes.get(name, ""), target, found))
+    return rows
 
 
 def _order(flow: str, as_of: str | None, *, commit: bool, dry: bool, force: bool) -> BulkOrder:
@@ -243,18 +243,10 @@ def _refused(rows: Sequence[BulkRow], target: str) -> str | None:
 
 
 def _plain(row: BulkRow, *, outcome: bool) -> Row:
-    found = row.translated
-    plain: Row = {
-        "group": found.group,
-        "topic": found.origin.topic,
-        "partition": found.origin.partition,
-        "source_offset": found.origin_offset,
-        "target_topic": found.destination.topic if found.destination is not None else None,
-        "target_offset": found.offset,
-        "exact": found.exact,
-        "reason": found.reason,
-    }
-    return {**plain, "outcome": row.outcome} if outcome else plain
+    found, (topic, partition) = row.translated, row.translated.origin
+    remote = found.destination.topic if found.destination is not None else None
+    plain = {"group": found.group, **_row(topic, partition, found.origin_offset, remote, found.offset, found)}
+    return plain | {"outcome": row.outcome} if outcome else plain
 
 
 def _prepare(directory: Path) -> None:
