@@ -80,7 +80,7 @@ def copy_with_kill(clusters: Clusters) -> CopiedFlow:
         _kill_between_intervals(copied_flow, clusters, mirror)
         _copy(copied_flow, clusters, mirror, 9)
     finally:
-        # What was copied last is copied_flow when the flow is drained.
+        # What was copied last is published when the flow is drained.
         mirror.down(30.0)
     return copied_flow
 

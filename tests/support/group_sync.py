@@ -16,8 +16,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus
 from mirror_ray.offsets.flow_maps import FlowMaps
-from tests.support.clusters import Clusters, cluster_settings
-from tests.support.kafka import create_topic, exists
+from tests.support.clusters import Clusters, cluster_settings, ensure_topic
 
 #: All that a round may do, it does.
 EVERY_ROUND = GroupSettings(
@@ -40,10 +39,8 @@ async def _opened(
         groups=EVERY_ROUND.model_copy(update={"include": (groups,)}),
         transforms=transforms or TransformSettings(),
     )
-    source, target = (
-        ClusterConnections(cluster_settings("A", clusters.a), "c"),
-        ClusterConnections(cluster_settings("B", clusters.b), "c"),
-    )
+    source = ClusterConnections(cluster_settings("A", clusters.a), "c")
+    target = ClusterConnections(cluster_settings("B", clusters.b), "c")
     maps = FlowMaps(flow, source, target, on_problem=lambda text: None)
     try:
         yield flow, source, target, maps
@@ -80,11 +77,9 @@ async def followed_maps(clusters: Clusters) -> AsyncIterator[FlowMaps]:
 
 def internal_topics(clusters: Clusters) -> None:
     """As the coordinator creates them."""
-    if not exists(clusters.b.confluent_config(), COMMITS):
-        create_topic(clusters.b.confluent_config(), COMMITS)
+    ensure_topic(clusters.b, COMMITS, "delete")
     for cluster, topic in ((clusters.a, SYNCS), (clusters.b, SEGMENTS), (clusters.b, CHECKPOINTS)):
-        if not exists(cluster.confluent_config(), topic):
-            create_topic(cluster.confluent_config(), topic, topic_config={"cleanup.policy": "compact"})
+        ensure_topic(cluster, topic)
 
 
 async def commit_many(cluster: DevCluster, groups: Mapping[str, Mapping[TopicPartition, int]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from tests.support.reading import Record
 
@@ -35,25 +35,13 @@ class Case:
         return f"{self.kind}-{self.partition}: {what}"
 
 
-class Line(tuple[Record, bool, int]):
-    """A record of the remote partition, whether the flow wrote it, and its source offset (-1: none)."""
+class Line(NamedTuple):
+    """A record of the remote partition, whether the flow wrote it, and its source offset by the flow's state."""
 
-    __slots__ = ()
-
-    @property
-    def record(self) -> Record:
-        """The record."""
-        return self[0]
-
-    @property
-    def ours(self) -> bool:
-        """Whether the flow wrote it."""
-        return self[1]
-
-    @property
-    def source(self) -> int:
-        """Its source offset by the flow's state."""
-        return self[2]
+    record: Record
+    ours: bool = True
+    #: -1: none.
+    source: int = -1
 
 
 FOREIGN = Record(b"foreign", b"nobody's", (("x", b"y"),), 1, 1_700_000_000_000)
@@ -75,16 +63,17 @@ def with_fault(lines: Sequence[Line], case: Case) -> list[Line]:
     changed = list(lines)
     match case.fault:
         case "foreign":
-            changed.insert(len(lines) if case.place == "last" else at, Line((FOREIGN, False, -1)))
+            changed.insert(len(lines) if case.place == "last" else at, Line(FOREIGN, ours=False))
         case "doubled":
-            changed.insert(at + 1, Line((record, True, -1)))
+            changed.insert(at + 1, Line(record))
         case "missing":
             del changed[at]
         case "swapped":
             other = at - 1 if case.place == "last" else at + 1
-            changed[at], changed[other] = Line((lines[other][0], True, source)), Line((record, True, lines[other][2]))
+            changed[at] = Line(lines[other].record, source=source)
+            changed[other] = Line(record, source=lines[other].source)
         case _:
-            changed[at] = Line((_changed(record, case.fault), True, source))
+            changed[at] = Line(_changed(record, case.fault), source=source)
     return changed
 
 

@@ -173,7 +173,7 @@ class _Copy:
     ) -> list[tuple[Line, tuple[int, int]]]:
         """The records of the remote partition with their producers: the first topic's, and others' in between."""
         first, *others = held
-        lines = [Line((self._made(record), True, offset)) for offset, record in held[first][case.partition]]
+        lines = [Line(self._made(record), source=offset) for offset, record in held[first][case.partition]]
         whole = with_fault(lines, case)
         if case.under_way:
             behind = lines[_ACKNOWLEDGED : _ACKNOWLEDGED + _IN_FLIGHT]
@@ -181,7 +181,7 @@ class _Copy:
         made = [(line, producers[first] if line.ours else self._foreign) for line in whole]
         for name in others:
             for at, (offset, record) in enumerate(held[name][case.partition]):
-                made.insert(2 * at + 2, (Line((record, True, offset)), producers[name]))
+                made.insert(2 * at + 2, (Line(record, source=offset), producers[name]))
         return made
 
     def _made(self, record: Record) -> Record:
@@ -198,11 +198,8 @@ class _Copy:
                 leader = self._target.metadata.leader(TopicPartition(remote, number))
                 by_leader.setdefault(leader, []).append((number, view))
             for leader, some in by_leader.items():
-                await self._produce(leader, remote, some)
-
-    async def _produce(self, leader: int, remote: str, batches: Sequence[tuple[int, memoryview]]) -> None:
-        refused = [code for code in await self._answers(leader, remote, batches) if code]
-        assert not refused, refused
+                refused = [code for code in await self._answers(leader, remote, some) if code]
+                assert not refused, refused
 
     async def _answers(self, leader: int, remote: str, batches: Sequence[tuple[int, memoryview]]) -> list[int]:
         """The error codes of all batches; a leader that does not know yet that it is one is asked again."""
