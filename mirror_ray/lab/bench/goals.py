@@ -10,7 +10,7 @@ from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2_TUNED, ON_RAY, Conte
 from mirror_ray.lab.bench.results import FIGURES, ResultRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Goal:
     """A figure to reach: ``bound``, or with ``times`` so many times the figure of MM2 tuned in the same run."""
 
@@ -34,45 +34,27 @@ class GoalResult:
 
 
 GOALS: Final = (
-    Goal(description="records/s, 1 KB in zstd batches", workload="throughput", figure="records_per_s", times=10),
-    Goal(description="CPU for a million of them", workload="throughput", figure="cpu_s_per_million", times=1 / 40),
-    Goal(description="memory of a replicator meanwhile", workload="throughput", figure="process_bytes", bound=250e6),
-    Goal(description="records/s, batches of 10 x 100 B", workload="small-batches", figure="records_per_s", times=4),
-    Goal(description="p99 latency at 500 records/s", workload="trickle", figure="latency_p99_ms", bound=25),
-    Goal(description="start to first record, with Ray's", workload="start", figure="first_record_s", bound=8),
-    Goal(
-        description="start to first record, Ray runs",
-        workload="start",
-        figure="first_record_s",
-        contender=ON_RAY,
-        bound=3,
-    ),
-    Goal(description="a new topic is copied after", workload="start", figure="discovery_s", bound=5),
+    Goal("records/s, 1 KB in zstd batches", "throughput", "records_per_s", times=10),
+    Goal("CPU for a million of them", "throughput", "cpu_s_per_million", times=1 / 40),
+    Goal("memory of a replicator meanwhile", "throughput", "process_bytes", bound=250e6),
+    Goal("records/s, batches of 10 x 100 B", "small-batches", "records_per_s", times=4),
+    Goal("p99 latency at 500 records/s", "trickle", "latency_p99_ms", bound=25),
+    Goal("start to first record, with Ray's", "start", "first_record_s", bound=8),
+    Goal("start to first record, Ray runs", "start", "first_record_s", contender=ON_RAY, bound=3),
+    Goal("a new topic is copied after", "start", "discovery_s", bound=5),
     *(
         Goal(
-            description=f"one partition, 16 KB batches, {side} 100 ms away",
-            workload="wan",
-            case=f"{side} 100 ms away, 1 partition",
-            figure="source_bytes_per_s",
+            f"one partition, 16 KB batches, {side} 100 ms away",
+            "wan",
+            "source_bytes_per_s",
+            f"{side} 100 ms away, 1 partition",
             bound=50e6,
         )
         for side in ("source", "target")
     ),
-    Goal(
-        description="doubled after SIGKILL half-way",
-        workload="restart",
-        case="all of it, started again",
-        figure="doubled",
-        bound=0,
-    ),
-    Goal(
-        description="nothing copied after a replicator died, for",
-        workload="restart",
-        case="one replicator",
-        figure="standstill_s",
-        bound=5,
-    ),
-    Goal(description="read again by a group after failover, most", workload="groups", figure="reread_most", bound=0),
+    Goal("doubled after SIGKILL half-way", "restart", "doubled", "all of it, started again", bound=0),
+    Goal("nothing copied after a replicator died, for", "restart", "standstill_s", "one replicator", bound=5),
+    Goal("read again by a group after failover, most", "groups", "reread_most", bound=0),
 )
 
 
