@@ -16,37 +16,33 @@ Column = tuple[str, str, Callable[[Row], str]]
 MOST_ROWS = 500
 
 
-def _spread(name: str, which: str, words: Callable[[float | None], str]) -> Callable[[Row], str]:
-    return lambda row: words(row[name][which])
+def _figure(words: Callable[[float | None], str], name: str, which: str | None = None) -> Callable[[Row], str]:
+    return lambda row: words(row[name] if which is None else row[name][which])
 
 
 _FIGURES: tuple[Column, ...] = (
-    ("Records", "copied, with the untold", lambda row: number(row["records"])),
-    ("Records/s", "mean over the time shown", lambda row: number(row["records_per_s"])),
-    ("On the wire", "bytes of record batches as the target holds them", lambda row: size(row["wire_bytes"])),
-    ("Rate", "bytes on the wire per second, mean over the time shown", lambda row: per_second(row["wire_bytes_per_s"])),
+    ("Records", "copied, with the untold", _figure(number, "records")),
+    ("Records/s", "mean over the time shown", _figure(number, "records_per_s")),
+    ("On the wire", "bytes of record batches as the target holds them", _figure(size, "wire_bytes")),
+    ("Rate", "bytes on the wire per second, mean over the time shown", _figure(per_second, "wire_bytes_per_s")),
     ("Uncompressed", "estimated from samples", lambda row: f"≈ {size(row['uncompressed_bytes_estimated'])}"),
-    (
-        "Ratio",
-        "uncompressed bytes for one on the wire, estimated",
-        lambda row: ratio(row["compression_ratio_estimated"]),
-    ),
+    ("Ratio", "uncompressed bytes for one on the wire, estimated", _figure(ratio, "compression_ratio_estimated")),
     ("Codec", "of the batches seen last", lambda row: ", ".join(row["codecs"]) or UNKNOWN),
-    ("Latency p50", "half of the records took at most this", _spread("latency_ms", "p50", lasting)),
-    ("p99", "99 of 100 records took at most this", _spread("latency_ms", "p99", lasting)),
-    ("Slowest", "no record took longer than this", _spread("latency_ms", "max", lasting)),
-    ("Lag p95", "records behind, in 95 of 100 intervals at most", _spread("lag_records", "p95", number)),
-    ("Largest lag", "records behind, at most", _spread("lag_records", "max", number)),
-    ("Restarts", "how often a copy recovered its position", lambda row: number(row["restarts"])),
+    ("Latency p50", "half of the records took at most this", _figure(lasting, "latency_ms", "p50")),
+    ("p99", "99 of 100 records took at most this", _figure(lasting, "latency_ms", "p99")),
+    ("Slowest", "no record took longer than this", _figure(lasting, "latency_ms", "max")),
+    ("Lag p95", "records behind, in 95 of 100 intervals at most", _figure(number, "lag_records", "p95")),
+    ("Largest lag", "records behind, at most", _figure(number, "lag_records", "max")),
+    ("Restarts", "how often a copy recovered its position", _figure(number, "restarts")),
     (
         "Untold",
         "records of replicators that were killed before they published statistics",
-        lambda row: number(row["untold_records"]),
+        _figure(number, "untold_records"),
     ),
 )
 TOPICS: tuple[Column, ...] = (
     ("Topic", "on the source", lambda row: row["topic"]),
-    ("Partitions", "with statistics", lambda row: number(row["partitions"])),
+    ("Partitions", "with statistics", _figure(number, "partitions")),
     *_FIGURES,
 )
 PARTITIONS: tuple[Column, ...] = (
@@ -60,15 +56,15 @@ PARTITIONS: tuple[Column, ...] = (
     (
         "Target's end",
         "now; unknown where others write too, or the topic was created again",
-        lambda row: number(row["target_end"]),
+        _figure(number, "target_end"),
     ),
 )
 LOGS: tuple[Column, ...] = (
     ("Topic id", "of the statistics topic", lambda row: row["topic_id"] or UNKNOWN),
-    ("Partition", "", lambda row: number(row["partition"])),
-    ("First offset", "that was read", lambda row: number(row["first"])),
-    ("Read up to", "not included", lambda row: number(row["next"])),
-    ("Deleted unread", "by retention, before a report read it", lambda row: number(row["missed"])),
+    ("Partition", "", _figure(number, "partition")),
+    ("First offset", "that was read", _figure(number, "first")),
+    ("Read up to", "not included", _figure(number, "next")),
+    ("Deleted unread", "by retention, before a report read it", _figure(number, "missed")),
 )
 UNUSABLE: tuple[Column, ...] = (
     ("Record", "topic id, partition, offset", lambda row: f"{row['topic_id']} {row['partition']}-{row['offset']}"),
