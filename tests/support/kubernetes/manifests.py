@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -35,6 +36,21 @@ def kustomize(directory: Path) -> list[Manifest]:
     done = subprocess.run([kubectl, "kustomize", directory], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
+
+
+def spoiled(manifest: Manifest, path: str, value: Any) -> Manifest:
+    """A copy in which ``value`` is what is at ``path``, or where that is None nothing."""
+    # Not a deep copy: what YAML's anchors share would be spoilt twice.
+    result: Manifest = json.loads(json.dumps(manifest))
+    *parents, last = path.split("/")
+    node: Any = result
+    for key in parents:
+        node = node[int(key)] if isinstance(node, list) else node[key]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    return result
 
 
 def _is_of_kustomize(document: Manifest) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.kubernetes.manifests import KUBERNETES, Manifest, kustomize
-from tests.support.kubernetes.pods import Pod, can_ask_kubernetes, openings, pods
+from tests.support.kubernetes.manifests import KUBERNETES, Manifest, kustomize, spoiled
+from tests.support.kubernetes.pods import can_ask_kubernetes, openings, pods
 
 
 def _cluster(directory: str) -> Manifest:
@@ -92,22 +90,6 @@ def test_no_password_is_in_a_variable_of_ours(example: Manifest) -> None:
             assert "envFrom" not in container
 
 
-def _spoil(path: str, value: Any) -> Callable[[Pod], None]:
-    """Sets what is at ``path``, or takes it away if the value is None."""
-
-    def spoil(pod: Pod) -> None:
-        *way, last = path.split("/")
-        node: Any = pod
-        for key in way:
-            node = node[int(key)] if isinstance(node, list) else node[key]
-        if value is None:
-            del node[last]
-        else:
-            node[last] = value
-
-    return spoil
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -133,6 +115,4 @@ def _spoil(path: str, value: Any) -> Callable[[Pod], None]:
 )
 def test_each_part_of_it_is_noticed_when_it_goes(example: Manifest, path: str, value: Any) -> None:
     """Else the tests above would say nothing."""
-    head = copy.deepcopy(pods(example)["head"])
-    _spoil(path, value)(head)
-    assert openings(head) != []
+    assert openings(spoiled(pods(example)["head"], path, value)) != []

@@ -29,6 +29,10 @@ def instructions() -> list[str]:
     return re.sub(r"\s*\\\n\s*", " ", "\n".join(lines)).splitlines()
 
 
+def _python_images(instructions: list[str]) -> list[str]:
+    return [line.removeprefix("ARG PYTHON=") for line in instructions if line.startswith("ARG PYTHON=")]
+
+
 def _locked(package: str) -> str:
     found = re.search(rf"^{package}==(\S+)", (_ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert found is not None
@@ -38,9 +42,7 @@ def _locked(package: str) -> str:
 def test_its_versions_are_the_projects(instructions: list[str]) -> None:
     """Of Python and mirror-ray; and KubeRay is told the Ray that is in it."""
     project = (_ROOT / "pyproject.toml").read_text()
-    [base] = [
-        instruction.removeprefix("ARG PYTHON=") for instruction in instructions if instruction.startswith("ARG PYTHON=")
-    ]
+    [base] = _python_images(instructions)
     assert base.startswith("python:3.11.")
     assert 'requires-python = ">=3.11,<3.12"' in project
     assert any(f'image.version="{mirror_ray.__version__}"' in instruction for instruction in instructions)
@@ -50,13 +52,10 @@ def test_its_versions_are_the_projects(instructions: list[str]) -> None:
 
 def test_every_base_is_named_by_its_digest(instructions: list[str]) -> None:
     """A tag can be given to another image."""
-    images = {
-        instruction.removeprefix("ARG PYTHON=") for instruction in instructions if instruction.startswith("ARG PYTHON=")
-    }
     bases = {instruction.split()[1] for instruction in instructions if instruction.startswith("FROM ")}
     stages = {instruction.split()[3] for instruction in instructions if re.match(r"FROM \S+ AS ", instruction)}
     assert bases - stages == {"${PYTHON}"}
-    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in _python_images(instructions))
 
 
 def test_nothing_is_installed_without_a_hash(instructions: list[str]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from mirror_ray.cli.app import app
 from mirror_ray.config.gateway import GATEWAY_PORT, token_text
 from mirror_ray.config.load import load_settings
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority
-from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read
+from tests.support.kubernetes.manifests import DEPLOY, KUBERNETES, Manifest, kustomize, read, spoiled
 from tests.support.kubernetes.validation import mistakes
 
 _ROOT = DEPLOY.parent
@@ -91,29 +89,19 @@ def test_without_the_head_nobody_may_drain_it_with_it_they_may(applied: dict[tup
     assert "gcsFaultToleranceOptions" in applied["RayCluster", "mirror-ray"]["spec"]
 
 
-def _misspelt(spec: dict[str, Any]) -> None:
-    spec["enableInTreeAutoscalin"] = True
-
-
-def _of_another_type(spec: dict[str, Any]) -> None:
-    spec["workerGroupSpecs"][0]["replicas"] = "1"
-
-
-def _deep(spec: dict[str, Any]) -> None:
-    spec["headGroupSpec"]["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]["paht"] = "/"
-
-
-def _below_its_minimum(spec: dict[str, Any]) -> None:
-    spec["workerGroupSpecs"][0]["maxReplicas"] = 0
-
-
-@pytest.mark.parametrize("spoil", [_misspelt, _of_another_type, _deep, _below_its_minimum])
-def test_a_mistake_is_found(cluster: Manifest, spoil: Callable[[dict[str, Any]], None]) -> None:
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec/enableInTreeAutoscalin", True),
+        ("spec/workerGroupSpecs/0/replicas", "1"),
+        ("spec/workerGroupSpecs/0/maxReplicas", 0),
+        ("spec/headGroupSpec/template/spec/containers/0/readinessProbe/httpGet/paht", "/"),
+    ],
+    ids=["misspelt", "of another type", "below its minimum", "deep"],
+)
+def test_a_mistake_is_found(cluster: Manifest, path: str, value: Any) -> None:
     """Else the other tests would say nothing."""
-    # Not a deep copy: what YAML's anchors share would be spoilt twice.
-    spoilt = json.loads(json.dumps(cluster))
-    spoil(spoilt["spec"])
-    assert len(mistakes(spoilt)) == 1
+    assert len(mistakes(spoiled(cluster, path, value))) == 1
 
 
 def test_the_root_has_the_cluster() -> None:
