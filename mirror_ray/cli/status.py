@@ -169,11 +169,9 @@ def events(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show what happened and why, the newest last."""
-
-    def show(system: Mirror) -> None:
-        render(columns.rows(system.events(limit)), columns.EVENTS, output)
-
-    with_system(name, address, show, watch=watch)
+    with_system(
+        name, address, lambda system: render(columns.rows(system.events(limit)), columns.EVENTS, output), watch=watch
+    )
 
 
 def gaps(
@@ -184,11 +182,9 @@ def gaps(
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Show skipped ranges: what partitions went on without, by which policy or resolution."""
-
-    def show(system: Mirror) -> None:
-        render(columns.rows(system.gaps(flow)), columns.GAPS, output)
-
-    with_system(name, address, show, watch=watch)
+    with_system(
+        name, address, lambda system: render(columns.rows(system.gaps(flow)), columns.GAPS, output), watch=watch
+    )
 
 
 def print_status(status: SystemStatus) -> None:

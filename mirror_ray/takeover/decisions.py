@@ -93,7 +93,7 @@ def decide(findings: PartitionFindings, remote: str, *, known: bool = False, for
     if findings.noted is None:
         return _without_offset(row, findings)
     following = findings.noted + 1
-    lost = 0 if known else _unaccounted(findings, findings.noted)
+    lost = 0 if known or shows_the_topic(findings) else max(0, following - findings.source_start)
     if lost and not force:
         return replace(row, outcome="refused", lost=lost, remarks=(_why_unaccounted(findings, remote, lost),))
     behind = max(0, findings.source_end - max(following, findings.source_start))
@@ -125,11 +125,6 @@ def decide(findings: PartitionFindings, remote: str, *, known: bool = False, for
 def shows_the_topic(findings: PartitionFindings) -> bool:
     """Whether a record that MM2 copied from this partition was found on the target, so that the topic is the same."""
     return findings.match is not None and findings.match.alike
-
-
-def _unaccounted(findings: PartitionFindings, noted: int) -> int:
-    """Records of the source up to MM2's source offset, if nothing shows that they were copied from this topic."""
-    return 0 if shows_the_topic(findings) else max(0, noted + 1 - findings.source_start)
 
 
 def _why_unaccounted(findings: PartitionFindings, remote: str, lost: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mirror_ray.config.keys.key import ValueKind, ignored, refused, used
+from mirror_ray.config.keys.key import ConfigKey, ValueKind, ignored, refused, used
 from mirror_ray.config.keys.shared import CONNECT_STORAGE, CONVERTERS, EXACTLY_ONCE, JMX, OURS
 from mirror_ray.model.fault import FAULT_KINDS
 
@@ -17,6 +17,20 @@ _OFFSET_SYNCS_CLIENT = (
     "in MM2 it tunes only the offset-syncs producer; for the data write TARGET.producer.KEY or "
     "SOURCE->TARGET.producer.override.KEY"
 )
+
+_OF_A_CLUSTER = "connections belong to a cluster: write {}.KEY, or give the cluster a second alias"
+
+
+def _internal_factor(name: str, field: str) -> ConfigKey:
+    why = "3 can't be created on fewer brokers"
+    return used(name, field, ValueKind.INTEGER, "3", silent=f"3, {_FEWER}", deviates=why)
+
+
+def _group_interval(name: str, field: str) -> ConfigKey:
+    return used(
+        name, field, ValueKind.INTERVAL, "60", deviates="a group that fails over re-reads seconds, not a minute"
+    )
+
 
 FLOW_KEYS: Final = (
     used("enabled", "enabled", ValueKind.BOOLEAN, "false"),
@@ -59,13 +73,7 @@ FLOW_KEYS: Final = (
     used("groups", "groups.include", ValueKind.LIST, ".*"),
     used("groups.exclude", "groups.exclude", ValueKind.LIST, "console-consumer-.*, connect-.*, __.*"),
     used("emit.checkpoints.enabled", "groups.emit_checkpoints_enabled", ValueKind.BOOLEAN, "true"),
-    used(
-        "emit.checkpoints.interval.seconds",
-        "groups.emit_checkpoints_interval_s",
-        ValueKind.INTERVAL,
-        "60",
-        deviates="a group that fails over re-reads seconds, not a minute",
-    ),
+    _group_interval("emit.checkpoints.interval.seconds", "groups.emit_checkpoints_interval_s"),
     used(
         "sync.group.offsets.enabled",
         "groups.sync_offsets_enabled",
@@ -73,13 +81,7 @@ FLOW_KEYS: Final = (
         "false",
         deviates="groups can fail over without a tool; live groups are never overwritten",
     ),
-    used(
-        "sync.group.offsets.interval.seconds",
-        "groups.sync_offsets_interval_s",
-        ValueKind.INTERVAL,
-        "60",
-        deviates="a group that fails over re-reads seconds, not a minute",
-    ),
+    _group_interval("sync.group.offsets.interval.seconds", "groups.sync_offsets_interval_s"),
     used(
         "refresh.groups.interval.seconds",
         "groups.refresh_interval_s",
@@ -87,37 +89,16 @@ FLOW_KEYS: Final = (
         "600",
         deviates="a new group is carried over within seconds",
     ),
-    used(
-        "checkpoints.topic.replication.factor",
-        "groups.checkpoints_replication_factor",
-        ValueKind.INTEGER,
-        "3",
-        silent=f"3, {_FEWER}",
-        deviates="3 can't be created on fewer brokers",
-    ),
+    _internal_factor("checkpoints.topic.replication.factor", "groups.checkpoints_replication_factor"),
     used("group.history.enabled", "groups.history_enabled", ValueKind.BOOLEAN, "true", text=OURS),
     used("group.history.retention.seconds", "groups.history_retention_s", ValueKind.SECONDS, "86400", text=OURS),
     used("emit.offset-syncs.enabled", "offset_syncs.enabled", ValueKind.BOOLEAN, "true"),
     used("offset-syncs.topic.location", "offset_syncs.location", ValueKind.WORD, "source"),
-    used(
-        "offset-syncs.topic.replication.factor",
-        "offset_syncs.replication_factor",
-        ValueKind.INTEGER,
-        "3",
-        silent=f"3, {_FEWER}",
-        deviates="3 can't be created on fewer brokers",
-    ),
+    _internal_factor("offset-syncs.topic.replication.factor", "offset_syncs.replication_factor"),
     *ignored("offsets are told every second, and where each run of records begins", "offset.lag.max"),
     used("emit.heartbeats.enabled", "heartbeats.emit_enabled", ValueKind.BOOLEAN, "true"),
     used("emit.heartbeats.interval.seconds", "heartbeats.emit_interval_s", ValueKind.INTERVAL, "1"),
-    used(
-        "heartbeats.topic.replication.factor",
-        "heartbeats.replication_factor",
-        ValueKind.INTEGER,
-        "3",
-        silent=f"3, {_FEWER}",
-        deviates="3 can't be created on fewer brokers",
-    ),
+    _internal_factor("heartbeats.topic.replication.factor", "heartbeats.replication_factor"),
     used("heartbeats.replication.enabled", "heartbeats.replication_enabled", ValueKind.BOOLEAN, "true"),
     used("replication.policy.class", "policy.class_name", default=f"{_MIRROR}DefaultReplicationPolicy"),
     used("replication.policy.separator", "policy.separator", default="."),
@@ -200,10 +181,6 @@ FLOW_KEYS: Final = (
     *ignored("admin requests need no tuning", "admin.* source.admin.* target.admin.*"),
     *ignored("only data is consumed, and from the source", "target.consumer.*"),
     *ignored("Connect gives them to sink connectors only", "consumer.override.* admin.override.*"),
-    refused(
-        "source.cluster.*", "connections belong to a cluster: write SOURCE.KEY, or give the cluster a second alias"
-    ),
-    refused(
-        "target.cluster.*", "connections belong to a cluster: write TARGET.KEY, or give the cluster a second alias"
-    ),
+    refused("source.cluster.*", _OF_A_CLUSTER.format("SOURCE")),
+    refused("target.cluster.*", _OF_A_CLUSTER.format("TARGET")),
 )
