@@ -25,7 +25,7 @@ from mirror_ray.verification.ranges import PositionPair, Span, mapped_spans
 from mirror_ray.verification.report import Halt
 from mirror_ray.verification.uncompared import halt_of
 
-_STATE_TOPIC = re.compile(r"mm2-ray-state\..*\.internal")
+_STATE_TOPIC = re.compile(r"mm2-ray-state\.(.*\.)?internal")
 #: Faults in which a running system's position is of another topic than the one that is there.
 _OTHER_TOPIC = frozenset({"source_recreated", "target_recreated", "target_missing"})
 
