@@ -13,12 +13,9 @@ class RunningSystem(Protocol):
 
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
         """Every partition of a flow."""
-        ...
 
     async def pause(self, flow: str) -> None:
         """Stop copying the flow."""
-        ...
 
     async def resume(self, flow: str) -> None:
         """Copy it again, from its position on."""
-        ...

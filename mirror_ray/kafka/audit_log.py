@@ -25,11 +25,9 @@ class AuditLog(Protocol):
         Raises:
             MirrorError: The log is required and can't be written: nothing may be changed.
         """
-        ...
 
     def end(self, entries: Iterable[AuditEntry]) -> None:
         """Record the outcomes of changes: the entries that ``begin`` returned, with their outcomes."""
-        ...
 
 
 class _Unrecorded:

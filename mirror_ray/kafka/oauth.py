@@ -57,7 +57,6 @@ class TokenSource(Protocol):
         Raises:
             NoTokenError: There is none to be had.
         """
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

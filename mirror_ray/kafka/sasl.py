@@ -52,17 +52,14 @@ class Mechanism(Protocol):
     @property
     def cluster(self) -> str:
         """Alias of the cluster that is connected to."""
-        ...
 
     @property
     def name(self) -> str:
         """The mechanism's name, as SaslHandshake has it."""
-        ...
 
     @property
     def principal(self) -> str:
         """The user or client."""
-        ...
 
     async def begin(self) -> Exchange:
         """Start an exchange, with fresh credentials where they expire.
@@ -70,7 +67,6 @@ class Mechanism(Protocol):
         Raises:
             ClusterUnreachableError: There are no credentials to be had.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,11 +48,9 @@ class Lease(Protocol):
 
     def holds(self, partition: TopicPartition) -> bool:
         """Whether records of this source partition may be sent."""
-        ...
 
     def lasts(self) -> bool:
         """Whether anything may be sent."""
-        ...
 
 
 class _Request(NamedTuple):

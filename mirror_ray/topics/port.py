@@ -33,23 +33,18 @@ class TopicPort(Protocol):
 
     async def configs(self, remotes: Mapping[str, str]) -> tuple[ConfigAnswers, ConfigAnswers]:
         """All configs of source topics, and of their remote topics; those that don't exist are left out."""
-        ...
 
     async def alter_configs(self, changes: Mapping[str, Sequence[ConfigChange]]) -> Mapping[str, MirrorError | None]:
         """Alter configs of remote topics; of one topic all or nothing."""
-        ...
 
     async def acls(self) -> tuple[frozenset[Acl] | None, frozenset[Acl] | None]:
         """Every ACL on topics and groups of the source, and of the target; None: it has no authorizer."""
-        ...
 
     async def source_groups(self) -> Collection[str]:
         """Every consumer group of the source."""
-        ...
 
     async def change_acls(self, changes: AclChanges) -> Mapping[Acl, MirrorError | None]:
         """Create ACLs on the target in their order, then delete."""
-        ...
 
 
 async def synced_source_groups(port: TopicPort, flow: FlowSettings, source: Iterable[Acl]) -> list[str]:

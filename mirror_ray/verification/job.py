@@ -110,4 +110,3 @@ class FirstPass(Protocol):
 
     async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
         """Compare all jobs; one result each, in order. Raises ClusterUnreachableError if a cluster does not answer."""
-        ...

@@ -67,19 +67,15 @@ class Process(Protocol):
 
     def may_send(self, broker: int) -> bool:
         """Whether something waits to be sent there."""
-        ...
 
     def part(self, written: Written) -> Part:
         """Whose batch it is."""
-        ...
 
     def stops_sending(self) -> bool:
         """Whether it is stopped right here, before its kernel gets the request."""
-        ...
 
     def reset(self, connection: Connection) -> None:
         """It has given the connection up itself."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -37,15 +37,12 @@ class Owner(Lease, PartitionEvents, Protocol):
     @property
     def runs(self) -> bool:
         """Whether it does anything."""
-        ...
 
     def part(self, written: Written) -> Part:
         """Whose batch it is."""
-        ...
 
     def reset(self, connection: Connection) -> None:
         """A sender has given the connection up."""
-        ...
 
 
 class Sending:

@@ -25,11 +25,9 @@ class Reachable(Protocol):
     @property
     def bootstrap(self) -> str:
         """``bootstrap.servers``."""
-        ...
 
     def confluent_config(self) -> Mapping[str, str | int | float | bool]:
         """What a confluent-kafka client of it needs."""
-        ...
 
 
 class WithFiles(Reachable, Protocol):
@@ -38,7 +36,6 @@ class WithFiles(Reachable, Protocol):
     @property
     def brokers(self) -> Sequence[Broker]:
         """By node id."""
-        ...
 
 
 class Clusters(NamedTuple):
@@ -62,7 +59,6 @@ class TopicMaker(Protocol):
         self, cluster: KafkaCluster, partitions: int = 1, topic_config: Mapping[str, str] | None = None
     ) -> str:
         """Topic config as for kafka-topics; the topic has leaders when this returns."""
-        ...
 
 
 def ensure_topic(cluster: KafkaCluster, topic: str, cleanup_policy: str = "compact") -> None:
