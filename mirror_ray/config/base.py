@@ -58,6 +58,11 @@ def field_path(model: type[BaseModel], path: Sequence[object], *, into_values: b
     return found._replace(names=(*names, *found.names))
 
 
+def comma_separated(text: str) -> tuple[str, ...]:
+    """The items of a list as it is written in one value; empty ones do not count."""
+    return tuple(filter(None, (item.strip() for item in text.split(","))))
+
+
 def shown(text: str) -> str:
     """A text that a user wrote, or its beginning, for an error's text."""
     return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."

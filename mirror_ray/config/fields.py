@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from mirror_ray.config.base import shown
+from mirror_ray.config.base import comma_separated, shown
 from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.keys import FLOW_KEYS, ConfigKey, KeyUse, ValueKind, find_key
 from mirror_ray.config.properties import parse_properties
@@ -166,7 +166,7 @@ def parse_value(kind: ValueKind, text: str) -> object:
     text = text.strip()
     match kind:
         case ValueKind.LIST:
-            return tuple(_items(text))
+            return comma_separated(text)
         case ValueKind.MAP | ValueKind.NAMES | ValueKind.RENAMES:
             return _parse_pairs(kind, text)
         case ValueKind.BOOLEAN:
@@ -181,10 +181,6 @@ def parse_value(kind: ValueKind, text: str) -> object:
             return text.lower() if kind is ValueKind.WORD else text
 
 
-def _items(text: str) -> Iterator[str]:
-    return (item for item in (part.strip() for part in text.split(",")) if item)
-
-
 def _pair(item: str) -> tuple[str, str]:
     name, found, value = (part.strip() for part in item.partition(":"))
     if not (name and found and value):
@@ -194,7 +190,7 @@ def _pair(item: str) -> tuple[str, str]:
 
 def _parse_pairs(kind: ValueKind, text: str) -> object:
     if kind is ValueKind.MAP:
-        return dict(_pair(item) for item in _items(text.lower()))
+        return dict(_pair(item) for item in comma_separated(text.lower()))
     if kind is ValueKind.NAMES:
         return _parse_names(text)
     return tuple({"match": match, "to": to} for match, to in _pairs(text))
@@ -210,7 +206,7 @@ def _parse_names(text: str) -> dict[str, str]:
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """Yield each item's parts before and behind its last colon; no topic's name has one, patterns may."""
-    for item in _items(text):
+    for item in comma_separated(text):
         before, colon, behind = (part.strip() for part in item.rpartition(":"))
         if not colon or not before or not behind:
             raise ValueError(f"{item!r} is no pair: write TOPIC:NAME, more of them separated by commas")

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from mirror_ray.config import keys as table
 from mirror_ray.config.addresses import MOST_CLUSTERS, illegal_alias, too_many_clusters
-from mirror_ray.config.base import section_of
+from mirror_ray.config.base import comma_separated, section_of
 from mirror_ray.config.checks import apply_offset_reset, check_flow, check_loops, secret_notes
 from mirror_ray.config.connection import CLUSTER_CONSUMER_KEYS, build_cluster, shared_connection
 from mirror_ray.config.fields import (
@@ -83,7 +83,7 @@ def _checked(properties: Mapping[str, RawValue], environ: Mapping[str, str], pro
 
 def _aliases(properties: Mapping[str, RawValue], problems: list[str]) -> tuple[str, ...]:
     listed = properties.get("clusters")
-    found = tuple(dict.fromkeys(filter(None, (item.strip() for item in listed.text.split(","))))) if listed else ()
+    found = tuple(dict.fromkeys(comma_separated(listed.text))) if listed else ()
     if not found:
         problems.append("clusters: missing; list the aliases of the clusters, for example clusters = A, B")
     if len(found) > MOST_CLUSTERS:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mirror_ray.config.fields import FieldValues, RawValue, parse_value
-from mirror_ray.config.keys import ValueKind, nearest
+from mirror_ray.config.base import comma_separated
+from mirror_ray.config.fields import FieldValues, RawValue
+from mirror_ray.config.keys import nearest
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.transforms import step_field
 
@@ -22,10 +23,10 @@ _TOKEN_OPTIONS = ("token", "may")
 def unlisted_transforms(properties: Mapping[str, RawValue]) -> Iterator[str]:
     """Yield a sentence for each key of a transform that no list names: it would have no effect."""
     listed = {
-        name.strip()
+        name
         for key, given in properties.items()
         if _own_key(key) == _TRANSFORMS
-        for name in given.text.split(",")
+        for name in comma_separated(given.text)
     }
     for key in properties:
         own = _own_key(key)
@@ -46,8 +47,7 @@ def _own_key(key: str) -> str:
 def take_transforms(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
     """Set ``transforms.steps`` by a flow's ``transforms = NAME, …`` and ``transforms.NAME.…``."""
     listed = flow.get(_TRANSFORMS)
-    names = listed.text.split(",") if listed is not None else []
-    steps: dict[str, dict[str, object]] = {name.strip(): {} for name in names if name.strip()}
+    steps: dict[str, dict[str, object]] = {name: {} for name in comma_separated(listed.text if listed else "")}
     keys = dict.fromkeys(steps, listed.key if listed is not None else _TRANSFORMS)
     for key, given in flow.items():
         if not key.startswith(_TRANSFORM_PREFIX):
@@ -58,7 +58,7 @@ def take_transforms(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
         if option == "type":
             steps[name]["type"], keys[name] = given.text.strip(), given.key
         elif option == "topics":
-            steps[name]["topics"] = parse_value(ValueKind.LIST, given.text)
+            steps[name]["topics"] = comma_separated(given.text)
         else:
             options = steps[name].setdefault("options", {})
             assert isinstance(options, dict)  # noqa: S101 - set in the line before
@@ -71,10 +71,8 @@ def take_transforms(fields: FieldValues, flow: Mapping[str, RawValue]) -> None:
 def take_tokens(fields: FieldValues, properties: Mapping[str, RawValue], problems: list[str]) -> None:
     """Set ``tokens`` of the gateway by its keys; a sentence for each unknown key goes to ``problems``."""
     listed = properties.get(_TOKENS)
-    parsed = parse_value(ValueKind.LIST, listed.text) if listed is not None else ()
-    tokens: dict[str, dict[str, str | Secret]] = (
-        {user: {"user": user} for user in parsed} if isinstance(parsed, tuple) else {}
-    )
+    users = comma_separated(listed.text if listed else "")
+    tokens: dict[str, dict[str, str | Secret]] = {user: {"user": user} for user in users}
     for key, given in properties.items():
         if not key.startswith(_TOKEN_PREFIX):
             continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from mirror_ray.config.base import Settings
+from mirror_ray.config.base import Settings, comma_separated
 from mirror_ray.config.properties import parse_properties
 from mirror_ray.model.patterns import Pattern, compile_patterns
 
@@ -164,7 +164,7 @@ def _build(spec: ProviderSpec, environ: Mapping[str, str]) -> ConfigProvider:
 def declared_providers(properties: Mapping[str, str], problems: list[str]) -> dict[str, ProviderSpec]:
     """The providers that ``config.providers`` declares; a sentence per mistake is added to ``problems``."""
     found: dict[str, ProviderSpec] = {}
-    for name in filter(None, (item.strip() for item in properties.get("config.providers", "").split(","))):
+    for name in comma_separated(properties.get("config.providers", "")):
         prefix = f"config.providers.{name}"
         class_name = properties.get(f"{prefix}.class", "").strip()
         kind = _CLASSES.get(class_name.removeprefix(_PROVIDER_PACKAGE))
@@ -176,10 +176,9 @@ def declared_providers(properties: Mapping[str, str], problems: list[str]) -> di
                 f"{', '.join(list(_CLASSES)[:-1])} or {list(_CLASSES)[-1]}"
             )
         else:
-            paths = properties.get(f"{prefix}.param.allowed.paths", "").split(",")
             spec = ProviderSpec(
                 kind=kind,
-                allowed_paths=tuple(filter(None, (path.strip() for path in paths))),
+                allowed_paths=comma_separated(properties.get(f"{prefix}.param.allowed.paths", "")),
                 allowlist_pattern=properties.get(f"{prefix}.param.allowlist.pattern") if kind == "env" else None,
             )
             try:

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from mirror_ray.config.base import UnknownFieldError, field_path, section_of
+from mirror_ray.config.base import UnknownFieldError, comma_separated, field_path, section_of
 from mirror_ray.config.checks import check_flow, check_loops
 from mirror_ray.config.document import read_document
 from mirror_ray.config.fields import mistakes
@@ -106,7 +106,7 @@ def _value(text: str, annotation: object) -> object:
         except ConfigError as error:
             raise ValueError(str(error)) from error
     if tuple in kinds:
-        return tuple(filter(None, (item.strip() for item in text.split(","))))
+        return comma_separated(text)
     return text
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from mirror_ray.config.addresses import Server
-from mirror_ray.config.base import Settings
+from mirror_ray.config.base import Settings, comma_separated
 from mirror_ray.config.numbers import AgeMilliseconds, Milliseconds
 from mirror_ray.config.secrets import Secret
 
@@ -58,7 +58,7 @@ class SecuritySettings(Settings):
 
 
 def _split_commas(value: object) -> object:
-    return tuple(filter(None, (item.strip() for item in value.split(",")))) if isinstance(value, str) else value
+    return comma_separated(value) if isinstance(value, str) else value
 
 
 class NativeCluster(Settings):
