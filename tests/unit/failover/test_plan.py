@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 import pytest
@@ -30,14 +30,24 @@ def result(step: FailoverStep, outcome: Outcome, at_ms: int = 5) -> StepResult:
     return StepResult(step=step, outcome=outcome, summary="so", figures={"lag": 1}, began_ms=at_ms - 1, ended_ms=at_ms)
 
 
-def written(plan: FailoverPlan, results: list[StepResult]) -> Iterator[tuple[bytes, bytes]]:
+def written(plan: FailoverPlan, results: Iterable[StepResult]) -> list[tuple[bytes, bytes]]:
     """The records of the audit topic, before it is compacted."""
-    yield json.dumps({"plan": plan.id}).encode(), json.dumps(plan.head()).encode()
-    for result in results:
-        yield json.dumps({"plan": plan.id, "step": result.step}).encode(), json.dumps(asdict(result)).encode()
+    steps = [({"plan": plan.id, "step": result.step}, asdict(result)) for result in results]
+    return encoded([({"plan": plan.id}, plan.head()), *steps])
 
 
-def read(records: list[tuple[bytes, bytes]]) -> FailoverHistory:
+def encoded(records: Iterable[tuple[object, object]]) -> list[tuple[bytes, bytes]]:
+    """As they are in the topic."""
+    return [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in records]
+
+
+def read_plan(records: Iterable[tuple[bytes, bytes]]) -> FailoverPlan:
+    """The only one of these records."""
+    (plan,) = read(records).plans()
+    return plan
+
+
+def read(records: Iterable[tuple[bytes, bytes]]) -> FailoverHistory:
     """The history of these records."""
     history = FailoverHistory()
     for key, value in records:
@@ -51,7 +61,7 @@ def test_a_plan_that_breaks_off_anywhere_is_taken_up_there(tries: list[str]) -> 
     topic: list[StepResult] = []
     over: list[FailoverStep] = []
     for outcome in tries:
-        (plan,) = read(list(written(new_plan(), topic))).plans()
+        plan = read_plan(written(new_plan(), topic))
         step = plan.next_step
         if step is None:
             break
@@ -63,9 +73,8 @@ def test_a_plan_that_breaks_off_anywhere_is_taken_up_there(tries: list[str]) -> 
         if outcome != "blocked":
             over.append(step)
     assert over == list(STEPS[: len(over)])
-    compacted = dict(written(new_plan(), topic))
-    (plan,) = read(list(compacted.items())).plans()
-    assert plan == read(list(written(new_plan(), topic))).plans()[0]
+    plan = read_plan(written(new_plan(), topic))
+    assert plan == read_plan(dict(written(new_plan(), topic)).items())
     assert plan.finished == (len(over) == len(STEPS))
 
 
@@ -76,7 +85,7 @@ def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> No
     #: What is over, and has not been undone since.
     over: list[FailoverStep] = []
     for outcome in tries:
-        (plan,) = read(list(written(new_plan(), topic))).plans()
+        plan = read_plan(written(new_plan(), topic))
         if (step := plan.next_step) is None:
             break
         assert step == STEPS[len(over)]
@@ -90,9 +99,8 @@ def test_a_plan_that_goes_back_does_all_again_from_there(tries: list[str]) -> No
             continue
         topic.append(made)
         assert plan.after(made).next_step == (STEPS[len(over)] if len(over) < len(STEPS) else None)
-    compacted = dict(written(new_plan(), topic))
-    (plan,) = read(list(compacted.items())).plans()
-    assert plan == read(list(written(new_plan(), topic))).plans()[0]
+    plan = read_plan(written(new_plan(), topic))
+    assert plan == read_plan(dict(written(new_plan(), topic)).items())
     assert [step for step in STEPS if plan.is_over(step)] == over
     assert plan.finished == (len(over) == len(STEPS))
 
@@ -101,8 +109,7 @@ def test_what_an_earlier_version_wrote_counts() -> None:
     """It knew of no going back."""
     said = asdict(result(FailoverStep.DETECT, "done"))
     del said["repeats"]
-    head = next(written(new_plan(), []))
-    (plan,) = read([head, (b'{"plan": "failover-1", "step": "detect"}', json.dumps(said).encode())]).plans()
+    plan = read_plan([*written(new_plan(), []), *encoded([({"plan": "failover-1", "step": "detect"}, said)])])
     assert plan.next_step == FailoverStep.CHECK
 
 
@@ -110,7 +117,7 @@ def test_what_a_step_came_to_last_is_known_though_the_plan_went_back() -> None:
     """Which groups `commit` has left decides what the next try does with them."""
     done = [result(step, "done") for step in STEPS[: STEPS.index(FailoverStep.VERIFY)]]
     back = replace(result(FailoverStep.PRODUCERS, "blocked"), repeats=1)
-    history = read(list(written(new_plan(), [*done, back])))
+    history = read(written(new_plan(), [*done, back]))
     (plan,) = history.plans()
     assert list(plan.results) == [FailoverStep.DETECT, FailoverStep.CHECK, FailoverStep.PRODUCERS]
     assert (plan.state, plan.next_step) == ("blocked in producers", FailoverStep.PRODUCERS)
@@ -123,8 +130,7 @@ def test_who_came_after_the_last_commit_was_moved_by_none() -> None:
     place = translated_offset(TopicPartition("t", 0), 1, TopicPartition("u", 0), 1)
 
     def placed(group: str, since: int, count: int = 1) -> list[tuple[bytes, bytes]]:
-        records = offset_records("failover-1", group, [place] * count, since)
-        return [(json.dumps(key).encode(), json.dumps(value).encode()) for key, value in records]
+        return encoded(offset_records("failover-1", group, [place] * count, since))
 
     records = [*placed("first", 0), *placed("left", 0), *placed("gone", 2), *placed("new", 1), *placed("long", 2, 2001)]
     history = read([*records, *placed("gone", 0, 0)])
@@ -176,8 +182,7 @@ def test_the_book_knows_plans_by_time_and_places_by_group() -> None:
     known = translated_offset(orders, 7, remote, 5, exact=False, reason="cleaned", metadata="m")
     unknown = translated_offset(orders, None, None, None, exact=False, reason="cleaned", metadata="m")
     records = [*written(new_plan("b", 2), []), *written(new_plan("a", 1), [])]
-    key = json.dumps({"plan": "a", "group": "g"}).encode()
-    records.append((key, json.dumps([known.to_json(), unknown.to_json()]).encode()))
+    records += encoded([({"plan": "a", "group": "g"}, [known.to_json(), unknown.to_json()])])
     strange = [(b"x", b"y"), (b'{"plan": "c"}', b"{}"), (b'{"plan": "a", "step": "dance"}', b"{}"), (b"[]", b"1")]
     history = read(records + strange)
     assert [plan.id for plan in history.plans()] == ["a", "b"]
@@ -195,13 +200,8 @@ def test_any_number_of_places_fits_into_the_topic(count: int) -> None:
         )
         for number in range(count)
     ]
-    records = [
-        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in offset_records("p", "g", places)
-    ]
+    records, fewer = (encoded(offset_records("p", "g", some)) for some in (places, places[:1]))
     assert max(len(value) for _, value in records) < 1 << 20
-    fewer = [
-        (json.dumps(key).encode(), json.dumps(value).encode()) for key, value in offset_records("p", "g", places[:1])
-    ]
     # Compaction leaves the newest record of each key, at its offset.
     again = dict([*fewer, *records])
     assert read([(key, again[key]) for key, _ in records]).offsets("p") == {"g": places}

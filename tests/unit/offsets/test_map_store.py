@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.segment import SegmentBlock
-from mirror_ray.offsets.map import ExactOffset, OffsetMapStore, SegmentGap
+from mirror_ray.offsets.map import ExactOffset, OffsetMapStore, PartitionOffsetMap, SegmentGap
 from mirror_ray.replication.segment_log import SegmentLog
 from tests.support.factories import assignment
 
@@ -21,6 +21,19 @@ SOURCE = TopicPartition("orders", 3)
 
 def _log(epoch: int, source_id: str = "s") -> SegmentLog:
     return SegmentLog(assignment(*SOURCE, epoch=epoch, source_topic_id=source_id))
+
+
+def _store(blocks: Iterable[SegmentBlock]) -> OffsetMapStore:
+    store = OffsetMapStore()
+    for block in blocks:
+        store.apply(block)
+    return store
+
+
+def _map_in(store: OffsetMapStore) -> PartitionOffsetMap:
+    offset_map = store.find(SOURCE)
+    assert offset_map is not None
+    return offset_map
 
 
 OWNER = st.tuples(
@@ -59,11 +72,7 @@ def test_what_is_exact_is_right_whoever_told_it(
     last.begin(OffsetPair(source, target))
     told += last.take(source)
     for order in (told, list(_compacted(told)), [block for block in told for _ in range(2)]):
-        store = OffsetMapStore()
-        for block in order:
-            store.apply(block)
-        offset_map = store.find(SOURCE)
-        assert offset_map is not None
+        offset_map = _map_in(_store(order))
         assert offset_map.segments.head.source == source
         for offset in range(source):
             following = min((source for source in truth if source >= offset), default=None)
@@ -90,9 +99,7 @@ def test_a_recreated_topic_is_another_one() -> None:
         log.add([(5 if log is old else 0, 10)], 0, 0)
         for block in log.take(20):
             store.apply(block)
-    offset_map = store.find(SOURCE)
-    assert offset_map is not None
-    assert offset_map.segments.to_target(5) == ExactOffset(5)
+    assert _map_in(store).segments.to_target(5) == ExactOffset(5)
     assert [key.source_topic_id for key in store.obsolete_blocks()] == ["s"]
     assert store.obsolete_blocks() == []
 
@@ -110,12 +117,7 @@ def test_the_topic_holds_a_bounded_number_of_blocks() -> None:
             for key in store.obsolete_blocks():
                 del topic[key]
     assert len(topic) <= 1025
-    again = OffsetMapStore()
-    for block in topic.values():
-        again.apply(block)
-    for maps in (store, again):
-        offset_map = maps.find(SOURCE)
-        assert offset_map is not None
+    for offset_map in map(_map_in, (store, _store(topic.values()))):
         assert all(
             offset_map.segments.to_target(2 * number) == ExactOffset(number) for number in range(96_000, 100_000)
         )
@@ -155,12 +157,7 @@ def test_what_was_cut_does_not_come_back(cut: int, step: int, lost: int) -> None
         if not number % 500:
             tell(second, source)
     tell(second, source)
-    again = OffsetMapStore()
-    for block in topic.values():
-        again.apply(block)
-    for maps in (store, again):
-        offset_map = maps.find(SOURCE)
-        assert offset_map is not None
+    for offset_map in map(_map_in, (store, _store(topic.values()))):
         segments = {offset: offset_map.segments.to_target(offset) for offset in truth}
         assert all(place == ExactOffset(truth[at]) for at, place in segments.items() if isinstance(place, ExactOffset))
 
@@ -175,13 +172,9 @@ def _block(epoch: int, first: int, count: int, source_id: str = "s") -> SegmentB
 
 def test_what_is_told_late_changes_nothing() -> None:
     """The partition is another one's by then, also after that one has told more."""
-    store = OffsetMapStore()
-    early, late = _block(1, 0, 5), _block(1, 3, 1)
-    store.apply(early)
-    store.apply(_block(2, 5, 5))
-    store.apply(late)
-    offset_map = store.find(SOURCE)
-    assert offset_map is not None
+    late = _block(1, 3, 1)
+    store = _store([_block(1, 0, 5), _block(2, 5, 5), late])
+    offset_map = _map_in(store)
     assert offset_map.epoch == 2
     assert [offset_map.segments.to_target(offset) for offset in (4, 9)] == [ExactOffset(4), ExactOffset(9)]
     assert store.obsolete_blocks() == [late.key]
@@ -190,12 +183,10 @@ def test_what_is_told_late_changes_nothing() -> None:
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_another_topic_of_that_name_has_a_page_of_its_own(side: str) -> None:
     """Its offsets are others."""
-    store, told = OffsetMapStore(), _block(2, 50, 5)
-    store.apply(_block(1, 0, 50))
-    other = TopicId("other")
-    store.apply(replace(told, source_topic_id=other) if side == "source" else replace(told, target_topic_id=other))
-    offset_map = store.find(SOURCE)
-    assert offset_map is not None
+    told, other = _block(2, 50, 5), TopicId("other")
+    told = replace(told, source_topic_id=other) if side == "source" else replace(told, target_topic_id=other)
+    store = _store([_block(1, 0, 50), told])
+    offset_map = _map_in(store)
     assert (offset_map.source_topic_id, offset_map.target_topic_id) == (
         (other, "r") if side == "source" else ("s", other)
     )
@@ -207,7 +198,5 @@ def test_every_change_has_a_version() -> None:
     store, versions = OffsetMapStore(), list[int]()
     for number in range(3):
         store.apply(_block(1, 5 * number, 5))
-        offset_map = store.find(SOURCE)
-        assert offset_map is not None
-        versions.append(offset_map.version)
+        versions.append(_map_in(store).version)
     assert len(set(versions)) == 3
