@@ -101,7 +101,7 @@ def test_clusters_run_until_another_process_stops_them(tmp_path: Path, monkeypat
     jar_dir = maven.ensure_jars()
     monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path))
     shutil.copytree(jar_dir, cache_dir() / jar_dir.name, copy_function=os.link)
-    script = "from mirror_ray.lab.devcluster import run_clusters; run_clusters(heap='256m')"
+    script = "from mirror_ray.lab.devcluster import run_clusters; run_clusters()"
     command = [sys.executable, "-c", script]
     # As most users have it: Python buffers what it writes into a pipe.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
