@@ -173,11 +173,11 @@ def secured() -> Iterator[DevCluster]:
     """A cluster with a listener of every kind, which grants alice only what ACLs say; topics are each test's own.
 
     By `DevCluster.listener`: PLAIN, OAUTH, SCRAM (with TLS), TLS (mutual), and SESSIONS, as PLAIN with sessions of
-    three seconds (KIP-368). Its first listener is plain, and may do all.
+    two seconds (KIP-368). Its first listener is plain, and may do all.
     """
     listeners = {
         "PLAIN": DevSecurity.plain(),
-        "SESSIONS": replace(DevSecurity.plain(), session_ms=3000),
+        "SESSIONS": replace(DevSecurity.plain(), session_ms=2000),
         "OAUTH": DevSecurity.oauth(),
         "SCRAM": DevSecurity.scram_over_tls(),
         "TLS": DevSecurity.mutual_tls(),

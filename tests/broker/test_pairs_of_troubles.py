@@ -76,6 +76,8 @@ async def test_strangers_that_were_deleted_while_the_system_was_down(
         await system.troubled(topic, "target_foreign")
         await system.coordinator.resolve("A->B", topic, 0, "skip")
         await system.caught_up(topic, 400)
+        (gap,) = await system.gaps(topic, 1)
+        assert (gap.target_from, gap.target_to) == (100, 300)
     await arrived(clusters, topic, (await held(clusters.a, topic))[100:])
 
 

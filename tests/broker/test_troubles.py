@@ -13,6 +13,9 @@ from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.coordinator.flow_state import FlowState
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.model.names import FlowName
+from mirror_ray.verification.planner import VerifyRequest
+from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import Message, create_topic, delete_records, produce, sample_messages
 from tests.support.local import LocalSystem, aside
@@ -187,7 +190,10 @@ async def test_emptied_remote_topic_is_no_trouble(clusters: Clusters, make_topic
 
 @pytest.mark.parametrize("answer", ["skip", "resync"])
 async def test_foreign_writer(clusters: Clusters, make_topic: TopicMaker, answer: str) -> None:
-    """Somebody else's records stop the partition; skip leaves them where they are, resync copies all anew."""
+    """Somebody else's records stop the partition; skip leaves them where they are, resync copies all anew.
+
+    Others that come later stop it again.
+    """
     topic = make_topic(clusters.a)
     await fill(clusters.a, topic, 0, 100)
     async with LocalSystem(settings(clusters, topic, "stop")) as system:
@@ -204,14 +210,20 @@ async def test_foreign_writer(clusters: Clusters, make_topic: TopicMaker, answer
         await fill(clusters.a, topic, 300, 100)
         await system.caught_up(topic, 400)
         assert await system.answers(topic) == [("target_foreign", answer)]
-    everything, found = await held(clusters.a, topic), await held(clusters.b, f"A.{topic}")
+        everything, found = await held(clusters.a, topic), await held(clusters.b, f"A.{topic}")
+        await fill(clusters.b, f"A.{topic}", 950, 1)
+        await fill(clusters.a, topic, 400, 1)
+        await system.troubled(topic, "target_foreign")
     ours = set(everything)
     assert [record for record in found if record in ours] == everything
     assert len(found) == len(everything) + (10 if answer == "skip" else 0)
 
 
 async def test_shared_remote_topic(clusters: Clusters, make_topic: TopicMaker) -> None:
-    """Declared as shared, others write before, between and after; ours arrive once and in order, over restarts."""
+    """Declared as shared, others write before, between and after; ours arrive once and in order, over restarts.
+
+    Verification looks at ours alone.
+    """
     topic = make_topic(clusters.a)
     remote = f"A.{topic}"
     await create(clusters.b, remote)
@@ -231,6 +243,10 @@ async def test_shared_remote_topic(clusters: Clusters, make_topic: TopicMaker) -
     ours = set(everything)
     assert [record for record in found if record in ours] == everything
     assert len(found) == len(everything) + 30 * 7
+    report = await verify_flow(shared, FlowName("A", "B"), VerifyRequest(topics=(topic,), range_offsets=40))
+    (found_equal,) = report.partitions
+    checked = found_equal.checked
+    assert (found_equal.outcome, checked.records, checked.target_records) == ("equal", 600, 600), report.plain()
 
 
 def _too_large() -> Message:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mirror_ray.failover import copy_progress
 from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult
 from mirror_ray.failover.run import read_history
 from mirror_ray.observe.status import PartitionStatus
@@ -43,10 +42,9 @@ class WrittenOnce:
 
 @pytest.mark.parametrize("at", [FailoverStep.STOP, FailoverStep.VERIFY])
 async def test_a_plan_that_was_sent_back_is_begun_anew(
-    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch, at: FailoverStep
+    clusters: Clusters, make_topic: TopicMaker, at: FailoverStep
 ) -> None:
     """Before `stop` was ever over, and after it: the new plan lifts the pause, catches up, and is done."""
-    monkeypatch.setattr(copy_progress, "PUBLISHED_WITHIN_S", 1.2)
     async with scene(clusters, make_topic) as (system, names):
 
         def write() -> None:

@@ -29,12 +29,6 @@ pytestmark = pytest.mark.timeout(300)
 BEFORE_THE_END = STEPS[:-1]
 
 
-@pytest.fixture(autouse=True)
-def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replicators of a busy machine tell within three seconds; here one is enough, and saves one for each look."""
-    monkeypatch.setattr(copy_progress, "PUBLISHED_WITHIN_S", 1.2)
-
-
 class SlowProducer:
     """Writes a record a partition, again and again, by a thread of its own; knows what was acknowledged, and when."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,19 +62,25 @@ def _settings(cluster: DevCluster) -> ClusterSettings:
 
 def test_plan_names_the_cluster_whose_brokers_are_fenced(fenced: Fenced, clusters: Clusters, tmp_path: Path) -> None:
     """Exit 3, soon, with what to check; as source and as target."""
-    config = tmp_path / "mm2.properties"
-    for one, other in ((fenced.cluster, clusters.b), (clusters.a, fenced.cluster)):
-        config.write_text(
-            f"clusters = A, B\nA.bootstrap.servers = {one.bootstrap}\nB.bootstrap.servers = {other.bootstrap}\n"
-            "A.socket.connection.setup.timeout.ms = 2000\nB.socket.connection.setup.timeout.ms = 2000\n"
-            "A->B.enabled = true\nA->B.topics = none-such\n"
-        )
+
+    def check(alias: str, **servers: str) -> None:
+        config = tmp_path / f"{alias}.properties"
+        lines = [f"{name}.bootstrap.servers = {at}" for name, at in servers.items()]
+        lines += [f"{name}.socket.connection.setup.timeout.ms = 2000" for name in servers]
+        config.write_text("\n".join(["clusters = A, B", "A->B.enabled = true", "A->B.topics = none-such", *lines]))
         began_s = time.monotonic()
         said = mirror_ray("plan", str(config), exit_code=3).stderr
         assert time.monotonic() - began_s < _SOON_S
-        alias = "A" if one is fenced.cluster else "B"
         assert f"cluster {alias} ({fenced.cluster.bootstrap}) has no broker in service" in said
         assert "Check the controllers" in said
+
+    with ThreadPoolExecutor() as threads:
+        sides = [
+            threads.submit(check, "A", A=fenced.cluster.bootstrap, B=clusters.b.bootstrap),
+            threads.submit(check, "B", A=clusters.a.bootstrap, B=fenced.cluster.bootstrap),
+        ]
+    for side in sides:
+        side.result()
 
 
 def test_rights_are_asked_of_a_fenced_broker_without_harm(fenced: Fenced) -> None:

@@ -28,6 +28,7 @@ from tests.support.replicated import Replicated
 from tests.support.token_endpoint import token_endpoint
 
 STORE_TYPES: tuple[StoreType, ...] = ("PEM", "JKS", "PKCS12")
+_SESSION_S = 2.0
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def tls_cluster(secured: DevCluster) -> DevListener:
 
 @pytest.fixture
 def plain_cluster(secured: DevCluster) -> DevListener:
-    """SASL_PLAINTEXT with PLAIN, and sessions of three seconds (KIP-368)."""
+    """SASL_PLAINTEXT with PLAIN, and sessions of two seconds (KIP-368)."""
     return secured.listener("SESSIONS")
 
 
@@ -158,7 +159,7 @@ async def test_sessions_are_renewed_on_the_same_connection(plain_cluster: DevLis
     connection = await cluster.connect(1, "data")
     metadata_of_nothing = b"\1\0\0\0\0"
     answers = 0
-    until = asyncio.get_running_loop().time() + 7
+    until = asyncio.get_running_loop().time() + 2.5 * _SESSION_S
     while asyncio.get_running_loop().time() < until:
         sent = [connection.send(3, 9, True, [metadata_of_nothing]) for _ in range(20)]
         answers += len(await asyncio.gather(*sent))
@@ -174,7 +175,7 @@ async def test_copying_goes_on_while_sessions_are_renewed(plain_cluster: DevList
     async with Replicated(plain_cluster, plain_cluster) as flow:
         remote, engine = flow.remote(topic), await flow.engine()
         engine.assign(await flow.assignments([topic]))
-        until = asyncio.get_running_loop().time() + 7
+        until = asyncio.get_running_loop().time() + 2.5 * _SESSION_S
         while asyncio.get_running_loop().time() < until:
             await asyncio.to_thread(produce, config, topic, sample_messages(500, first=copied))
             copied += 500

@@ -18,25 +18,6 @@ from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
 
 
-async def test_records_removed_before_they_were_copied(flow: Replicated, make_topic: TopicMaker) -> None:
-    """The trouble names the offsets that are gone, and the pair to go on from."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    config = flow.source.confluent_config()
-    produce(config, topic, sample_messages(50))
-    delete_records(config, topic, 20)
-    engine = await flow.engine()
-    engine.assign(await flow.assignments([topic]))
-    trouble = await engine.troubled(TopicPartition(topic, 0), "source_removed")
-    assert (trouble.source_from, trouble.source_to, trouble.resume) == (0, 20, OffsetPair(20, 0))
-    assert not read_all(flow.target.confluent_config(), remote)[0]
-    assert trouble.resume is not None
-    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): trouble.resume}))
-    await engine.caught_up()
-    await engine.stop()
-    assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
-
-
 @pytest.mark.parametrize("both", [False, True], ids=["the source alone", "both sides"])
 async def test_cleaned_between_crash_and_takeover(flow: Replicated, make_topic: TopicMaker, both: bool) -> None:
     """The anchor is old, what is behind it was compacted: nothing is copied twice, nothing is left out."""
@@ -125,64 +106,6 @@ async def test_shared_remote_topic(flow: Replicated, make_topic: TopicMaker) -> 
         ours = [int(value.split()[1]) for value in found if value.startswith(b"%d " % number)]
         assert ours == list(range(300))
     assert sum(value.startswith(b"foreign") for value in found) == 30
-
-
-async def test_foreign_records_that_were_accepted(flow: Replicated, make_topic: TopicMaker) -> None:
-    """Copying goes on behind them; others that come later are told again."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    config, target = flow.source.confluent_config(), flow.target.confluent_config()
-    produce(config, topic, sample_messages(20))
-    await flow.copy([topic])
-    produce(target, remote, [Message(b"foreign")] * 3)
-    produce(config, topic, sample_messages(20, first=20))
-    engine = await flow.engine()
-    engine.assign(await flow.assignments([topic]))
-    trouble = await engine.troubled(TopicPartition(topic, 0), "target_foreign")
-    assert (trouble.target_from, trouble.target_to) == (20, 23)
-    engine.assign(await flow.assignments([topic], foreign_to=trouble.target_to))
-    reports = await engine.caught_up()
-    anchor = reports[TopicPartition(topic, 0)].anchor
-    assert anchor == OffsetPair(40, 43, 40)
-    await engine.stop()
-    wanted = read_all(config, topic)[0]
-    found = read_all(target, remote)[0]
-    assert found[:20] + found[23:] == wanted
-    produce(target, remote, [Message(b"foreign again")])
-    engine = await flow.engine()
-    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): anchor}, foreign_to=trouble.target_to))
-    assert (await engine.troubled(TopicPartition(topic, 0), "target_foreign")).target_from == 43
-    await engine.stop()
-
-
-@pytest.mark.parametrize(
-    ("remote_config", "bad"),
-    [
-        ({"cleanup_policy": "compact"}, Message(b"no key")),
-        ({"message_timestamp_after_max_ms": "1000"}, Message(b"v", b"k", timestamp_ms=4_000_000_000_000)),
-        ({"max_message_bytes": "20000"}, Message(b"x" * 30_000, b"k")),
-    ],
-)
-async def test_record_that_the_target_never_takes(
-    flow: Replicated, make_topic: TopicMaker, remote_config: dict[str, str], bad: Message
-) -> None:
-    """It is found inside its batch; what is before it is copied; left out by decision, the rest is copied too."""
-    topic = make_topic(flow.source, 1, {"message.timestamp.after.max.ms": "9223372036854775807"})
-    remote = flow.remote(topic, 1, 1, **remote_config)
-    config, target = flow.source.confluent_config(), flow.target.confluent_config()
-    good = [Message(b"%d" % number, b"key") for number in range(40)]
-    produce(config, topic, [*good[:25], bad, *good[25:]], linger_ms=200)
-    engine = await flow.engine()
-    engine.assign(await flow.assignments([topic]))
-    trouble = await engine.troubled(TopicPartition(topic, 0), "record_refused")
-    assert (trouble.source_from, trouble.source_to) == (25, 26)
-    assert [record.value for record in read_all(target, remote)[0]] == [message.value for message in good[:25]]
-    at = engine.reports[TopicPartition(topic, 0)].anchor
-    skip = ((trouble.source_from, trouble.source_to),)
-    engine.assign(await flow.assignments([topic], {TopicPartition(topic, 0): at}, skip=skip))
-    await engine.caught_up()
-    await engine.stop()
-    assert [record.value for record in read_all(target, remote)[0]] == [message.value for message in good]
 
 
 async def test_at_least_once_needs_no_producer_id(flow: Replicated, make_topic: TopicMaker) -> None:

@@ -33,39 +33,6 @@ def held(cluster: KafkaCluster, topic: str) -> list[Record]:
     return read_all(cluster.confluent_config(), topic)[0]
 
 
-async def test_all_that_is_behind_the_pair_was_deleted(flow: Replicated, make_topic: TopicMaker) -> None:
-    """The broker remembers our producer, and with it how far the copy has come."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    produce(flow.source.confluent_config(), topic, sample_messages(30))
-    await flow.copy([topic])
-    delete_records(flow.target.confluent_config(), remote, 30)
-    produce(flow.source.confluent_config(), topic, sample_messages(10, first=30))
-    reports = await flow.copy([topic])
-    assert reports[TopicPartition(topic, 0)].anchor == OffsetPair(40, 40)
-    assert held(flow.target, remote) == held(flow.source, topic)[30:]
-
-
-async def test_strangers_that_were_deleted_are_told(flow: Replicated, make_topic: TopicMaker) -> None:
-    """A foreign writer, and DeleteRecords to be rid of what it wrote: as many of our records would be passed over."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    produce(flow.source.confluent_config(), topic, sample_messages(100))
-    await flow.copy([topic])
-    produce(flow.target.confluent_config(), remote, [Message(b"foreign")] * 200)
-    delete_records(flow.target.confluent_config(), remote, 300)
-    produce(flow.source.confluent_config(), topic, sample_messages(300, first=100))
-    engine = await flow.engine()
-    partition = TopicPartition(topic, 0)
-    engine.assign(await flow.assignments([topic], {partition: OffsetPair(100, 100)}))
-    trouble = await engine.troubled(partition, "target_foreign")
-    assert (trouble.target_from, trouble.target_to) == (100, 300)
-    engine.assign(await flow.assignments([topic], {partition: OffsetPair(100, 100, 100)}, foreign_to=300))
-    await engine.caught_up()
-    await engine.stop()
-    assert held(flow.target, remote) == held(flow.source, topic)[100:]
-
-
 async def test_a_broker_that_was_restarted_does_not_know_whose_it_was(
     clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
 ) -> None:

@@ -12,7 +12,8 @@ from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.topics.comparison import TopicComparison
 from mirror_ray.topics.flow_comparison import compare_flow
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
-from tests.broker.verification.test_under_a_system import asked, settings, verdict, write
+from tests.broker.test_troubles import fill, settings
+from tests.broker.verification.test_under_a_system import asked, verdict
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import create_topic, delete_records
 from tests.support.local import LocalSystem, aside
@@ -27,12 +28,12 @@ async def test_a_remote_topic_that_somebody_filled_before_the_flow_began(
     topic, other = make_topic(clusters.a), make_topic(clusters.a)
     async with LocalSystem(settings(clusters, other, "stop")) as system:
         await system.caught_up(other, 0)
-    await write(clusters.a, topic, 0, 10)
+    await fill(clusters.a, topic, 0, 10)
     chosen = settings(clusters, topic, "stop")
     await aside(lambda: create_topic(clusters.b.confluent_config(), f"A.{topic}", 1))
     empty = await compared(chosen, topic)
     assert (empty.state, empty.headers[0].reason) == ("equal", None)
-    await write(clusters.b, f"A.{topic}", 0, 3)
+    await fill(clusters.b, f"A.{topic}", 0, 3)
     occupied = await compared(chosen, topic)
     assert occupied.state == "unknown"
     assert "holds records, and nothing was copied of it yet" in str(occupied.headers[0].reason)
@@ -66,15 +67,15 @@ def across(system: LocalSystem) -> PartitionQuery:
 async def test_records_of_somebody_else_behind_the_acknowledged(clusters: Clusters, make_topic: TopicMaker) -> None:
     """The partition stops as target_foreign: the record is named, the source's rest is counted, nothing is equal."""
     topic = make_topic(clusters.a)
-    await write(clusters.a, topic, 0, 100)
+    await fill(clusters.a, topic, 0, 100)
     chosen = settings(clusters, topic, "stop")
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
-        await write(clusters.b, f"A.{topic}", 900, 1)
+        await fill(clusters.b, f"A.{topic}", 900, 1)
         # Nothing has noticed it: there was nothing to copy since.
         quiet = await verdict(chosen, topic, system)
         assert (quiet.outcome, quiet.halt, quiet.account.not_copied) == ("differs", None, 0)
-        await write(clusters.a, topic, 100, 50)
+        await fill(clusters.a, topic, 100, 50)
         await system.troubled(topic, "target_foreign")
         stopped = await verdict(chosen, topic, system)
         shown = await compared(chosen, topic, across(system))
@@ -99,12 +100,12 @@ async def test_records_of_somebody_else_behind_the_acknowledged(clusters: Cluste
 async def test_a_partition_that_does_not_go_on_is_not_equal(clusters: Clusters, make_topic: TopicMaker) -> None:
     """Paused by an operator, with a system and without one; its records are compared all the same."""
     topic = make_topic(clusters.a)
-    await write(clusters.a, topic, 0, 100)
+    await fill(clusters.a, topic, 0, 100)
     chosen = settings(clusters, topic, "stop")
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
         await system.coordinator.pause("A->B", topic)
-        await write(clusters.a, topic, 100, 20)
+        await fill(clusters.a, topic, 100, 20)
 
         async def paused() -> bool:
             line = await system.partition(topic)
@@ -127,7 +128,7 @@ async def test_a_partition_that_does_not_go_on_is_not_equal(clusters: Clusters, 
 async def test_what_retention_took_is_a_number(clusters: Clusters, make_topic: TopicMaker) -> None:
     """On either side, and what is on the target alone since is known for the flow's."""
     topic = make_topic(clusters.a)
-    await write(clusters.a, topic, 0, 100)
+    await fill(clusters.a, topic, 0, 100)
     chosen = settings(clusters, topic, "stop")
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)

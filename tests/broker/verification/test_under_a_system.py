@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from mirror_ray.config.settings import MirrorSettings, TopicSettings
-from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.run import verify_flow
+from tests.broker.test_troubles import fill, settings
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import Message, create_topic, produce, sample_messages
+from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
 from tests.support.replicated import FLOW
-from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,28 +39,16 @@ def asked(system: LocalSystem) -> PartitionQuery:
     return ask
 
 
-def settings(clusters: Clusters, topic: str, policy: str) -> MirrorSettings:
-    """A flow of one topic that answers all troubles by ``policy``."""
-    # What a remote topic refuses is set on it alone; the sync of configs would take it back.
-    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, sync_configs_enabled=False)
-    return settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics, trouble={"policy": policy})
-
-
-async def write(cluster: DevCluster, topic: str, first: int, count: int) -> None:
-    """Numbered records into partition 0."""
-    await aside(lambda: produce(cluster.confluent_config(), topic, sample_messages(count, first=first)))
-
-
 async def test_records_of_somebody_else_that_were_accepted(clusters: Clusters, make_topic: TopicMaker) -> None:
     """They differ, by the gap that was recorded; before they were accepted nothing of that was copied."""
     topic = make_topic(clusters.a)
-    await write(clusters.a, topic, 0, 100)
+    await fill(clusters.a, topic, 0, 100)
     chosen = settings(clusters, topic, "skip")
     async with LocalSystem(chosen) as system:
         await system.caught_up(topic, 100)
         assert (await verdict(chosen, topic, system)).outcome == "equal"
-        await write(clusters.b, f"A.{topic}", 900, 10)
-        await write(clusters.a, topic, 100, 100)
+        await fill(clusters.b, f"A.{topic}", 900, 10)
+        await fill(clusters.a, topic, 100, 100)
         await system.caught_up(topic, 200)
         running = await verdict(chosen, topic, system)
     for found in (running, await verdict(chosen, topic)):
@@ -80,35 +67,15 @@ async def test_a_record_that_was_left_out(clusters: Clusters, make_topic: TopicM
     await aside(lambda: create_topic(clusters.b.confluent_config(), f"A.{topic}", topic_config=config))
     chosen = settings(clusters, topic, "skip")
     async with LocalSystem(chosen) as system:
-        await write(clusters.a, topic, 0, 30)
+        await fill(clusters.a, topic, 0, 30)
         await aside(lambda: produce(clusters.a.confluent_config(), topic, [Message(b"x" * 50_000, b"key")]))
-        await write(clusters.a, topic, 31, 30)
+        await fill(clusters.a, topic, 31, 30)
         await system.caught_up(topic, 61)
         found = await verdict(chosen, topic, system)
     assert found.outcome == "explained", found.plain()
     (finding,) = found.checked.differences
     assert (finding.kind, finding.source_offset, finding.target_offset) == ("missing", 30, 30)
     assert "record_refused" in (finding.gap or "")
-
-
-async def test_a_shared_remote_topic(clusters: Clusters, make_topic: TopicMaker) -> None:
-    """Others' records before, between and behind ours are not looked at."""
-    topic = make_topic(clusters.a)
-    remote = create_topic(clusters.b.confluent_config(), f"A.{topic}")
-    await write(clusters.b, remote, 9000, 30)
-    topics = TopicSettings(include=(topic,), refresh_interval_s=0.5, shared_remote=(remote.replace(".", r"\."),))
-    shared = settings_of({"A": clusters.a, "B": clusters.b}, "A->B", topics=topics)
-    for turn in range(2):
-        await write(clusters.a, topic, 200 * turn, 100)
-        async with LocalSystem(shared) as system:
-            await system.caught_up(topic, 200 * turn + 100)
-            await write(clusters.b, remote, 9100 + 100 * turn, 30)
-            await write(clusters.a, topic, 200 * turn + 100, 100)
-            await system.caught_up(topic, 200 * turn + 200)
-        await write(clusters.b, remote, 9500 + 100 * turn, 30)
-    found = await verdict(shared, topic)
-    assert found.outcome == "equal", found.plain()
-    assert (found.checked.records, found.checked.target_records) == (400, 400)
 
 
 async def test_since_a_point_in_time(clusters: Clusters, make_topic: TopicMaker) -> None:
