@@ -23,7 +23,7 @@ def test_down_says_whether_all_was_drained(coordinator: FakeCoordinator, drained
     """Every actor has ended either way."""
     coordinator.drained = drained
     assert Mirror("mirror", coordinator).down(3.0) is drained
-    assert coordinator.told == [("down", 3.0)]
+    assert coordinator.commands == [("down", 3.0)]
     assert coordinator.ended
 
 

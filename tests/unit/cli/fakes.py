@@ -14,7 +14,8 @@ from mirror_ray import runtime
 from mirror_ray.config.difference import changed, rescaled
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.mirror import Mirror
-from mirror_ray.observe.backfills import BackfillPartition, BackfillStatus
+from mirror_ray.model.backfill import BackfillRange, BackfillRecord
+from mirror_ray.observe.backfills import backfill_status
 from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
@@ -32,6 +33,9 @@ B.bootstrap.servers = b:9092
 A->B.enabled = true
 """
 PARTITION, TOPIC, FLOW, STATUS, GAP = partition_status(), topic_status(), flow_status(), system_status(), gap_status()
+BACKFILL = BackfillRecord(
+    topic="orders", into="old", ranges=(BackfillRange(0, 10, 30),), said="from earliest", time_ms=0
+)
 EVENT = Event(time_ms=0, level="info", subject="A->B", text="found topic orders")
 _BEHIND = "it stands at 120 on the source, the copy at 100"
 _SYNCED = GroupPartitionStatus(
@@ -66,7 +70,7 @@ def stopped(text: str) -> Problem:
 
 
 class FakeCoordinator:
-    """Answers as the coordinator does, and remembers what it was told. Values are given anew by assignment."""
+    """Answers as the coordinator does, and remembers the commands. Values are given anew by assignment."""
 
     def __init__(self) -> None:
         self.status: SystemStatus | Iterator[SystemStatus] = STATUS
@@ -76,25 +80,12 @@ class FakeCoordinator:
         self.events: tuple[Event, ...] = (EVENT,)
         self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.groups: tuple[GroupStatus, ...] = (GROUP,)
-        self.backfills = (
-            BackfillStatus(
-                name="A->B#1",
-                flow="A->B",
-                topic="orders",
-                into="old",
-                asked="from earliest",
-                behind=False,
-                state="copying",
-                reason=None,
-                started_ms=0,
-                partitions=(BackfillPartition(partition=0, start=10, end=30, position=15),),
-            ),
-        )
+        self.backfills = (backfill_status("A->B#1", BACKFILL, state="copying", positions={0: 15}),)
         self.translate: Translation = Translation(offset=40)
         #: Of ``configuration`` and ``set``; without them it answers nothing.
         self.configuration: Any = None
         self.set: Any = None
-        self.told: list[tuple[Any, ...]] = []
+        self.commands: list[tuple[Any, ...]] = []
         self.errors: dict[str, Exception] = {}
         #: Ctrl-C is pressed while this is being answered.
         self.interrupted_in: str | None = None
@@ -130,7 +121,7 @@ class FakeCoordinator:
         if hasattr(self, method):
             value = getattr(self, method)
             return next(value) if isinstance(value, Iterator) else value
-        self.told.append((method, *args))
+        self.commands.append((method, *args))
         return {"down": self.drained, "resolve": ("orders-3",), "settle_groups": True}.get(method)
 
     def end(self) -> None:

@@ -10,7 +10,7 @@ from tests.unit.cli.fakes import FakeCoordinator, Run
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "command"),
     [
         (("scale", "3"), ("scale", 3)),
         (("scale", "--auto"), ("scale_by_load", None, None)),
@@ -23,14 +23,14 @@ from tests.unit.cli.fakes import FakeCoordinator, Run
         (("down", "--deadline", "5"), ("down", 5.0)),
     ],
 )
-def test_acting_commands_tell_the_coordinator(
-    coordinator: FakeCoordinator, run: Run, args: tuple[str, ...], told: tuple[Any, ...]
+def test_commands_reach_the_coordinator(
+    coordinator: FakeCoordinator, run: Run, args: tuple[str, ...], command: tuple[Any, ...]
 ) -> None:
     """Their talk goes to stderr, and Ray is let go of."""
     result = run(*args)
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert coordinator.told == [told]
+    assert coordinator.commands == [command]
     assert coordinator.ended is (args[0] == "down")
     assert coordinator.closed
 
@@ -39,7 +39,7 @@ def test_acting_commands_tell_the_coordinator(
 def test_a_wrong_scope_is_a_usage_error(coordinator: FakeCoordinator, run: Run, scope: str) -> None:
     """Nothing is paused by guessing."""
     assert run("pause", "A->B", scope).exit_code == 2
-    assert coordinator.told == []
+    assert coordinator.commands == []
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_resolve_asks_nobody_without_a_terminal(coordinator: FakeCoordinator, ru
     result = run("resolve", "A->B", "orders:3", "--by", "resync")
     assert result.exit_code == 2
     assert "--yes" in result.stderr
-    assert coordinator.told == []
+    assert coordinator.commands == []
 
 
 def test_resolve_names_what_goes_on(coordinator: FakeCoordinator, run: Run) -> None:
-    """The answer says which partitions, and where the rest is told."""
+    """The answer says which partitions, and where the rest is shown."""
     result = run("resolve", "A->B", "orders:3", "--by", "skip", "--yes")
     assert "skip for orders-3" in result.stderr
     assert "mirror-ray events" in result.stderr

@@ -100,9 +100,9 @@ def test_sentences_and_log_records_show_them(capsys: pytest.CaptureFixture[str])
     """On stderr as well; markup of rich is text."""
     say(HOSTILE, "red")
     out().print(table([{"name": "[red]x[/red] [/] [link=http://h]y[/link]"}], [("N", lambda row: row["name"])]))
-    told = capsys.readouterr()
-    assert not is_unsafe(told.err.replace("\n", ""))
-    assert "[red]x[/red] [/] [link=http://h]y[/link]" in told.out
+    printed = capsys.readouterr()
+    assert not is_unsafe(printed.err.replace("\n", ""))
+    assert "[red]x[/red] [/] [link=http://h]y[/link]" in printed.out
     record = logging.LogRecord("a", logging.ERROR, "", 0, "group %s", (HOSTILE,), None)
     assert not is_unsafe(PrintableFormatter().format(record))
 
@@ -118,9 +118,9 @@ def test_data_reads_back_whatever_stdout_can_encode(
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr("sys.stdout", stream)
     emit(value, form, lambda: None)
-    told = stream.buffer.getvalue().decode(encoding)
-    assert (json.loads(told) if form is OutputFormat.json else yaml.load(told, yaml.SafeLoader)) == value
-    assert not is_unsafe(told)
+    printed = stream.buffer.getvalue().decode(encoding)
+    assert (json.loads(printed) if form is OutputFormat.json else yaml.load(printed, yaml.SafeLoader)) == value
+    assert not is_unsafe(printed)
 
 
 def test_there_is_one_way_to_the_terminal() -> None:

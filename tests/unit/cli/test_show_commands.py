@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mirror_ray.model.backfill import BackfillRange, BackfillRecord
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
@@ -18,7 +17,7 @@ from mirror_ray.model.errors import (
 )
 from mirror_ray.observe.backfills import backfill_status
 from tests.support.factories import system_status
-from tests.unit.cli.fakes import FLOW, PARTITION, FakeCoordinator, Run, stopped
+from tests.unit.cli.fakes import BACKFILL, FLOW, PARTITION, FakeCoordinator, Run, stopped
 
 
 def test_lag_json_has_the_fields_of_the_contract(coordinator: FakeCoordinator, run: Run) -> None:
@@ -63,8 +62,7 @@ def test_an_unknown_lag_is_no_small_lag(coordinator: FakeCoordinator, run: Run) 
 
 def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
     """Those that are under way, with what holds them up."""
-    record = BackfillRecord(topic="orders", into="old", ranges=(BackfillRange(0, 10, 30),), said="", time_ms=0)
-    line = backfill_status("A->B#1", record, state="stopped", reason="disk full", positions={0: 15})
+    line = backfill_status("A->B#1", BACKFILL, state="stopped", reason="disk full", positions={0: 15})
     coordinator.status = replace(system_status(FLOW), backfills=(line,))
     assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
 

@@ -18,7 +18,7 @@ def test_up_detached_leaves_it_running(coordinator: FakeCoordinator, run: Run, c
     """The system is let go of, not stopped."""
     result = run("up", config, "--detach")
     assert result.exit_code == 0, result.stderr
-    assert coordinator.told == []
+    assert coordinator.commands == []
     assert coordinator.closed
 
 
@@ -26,14 +26,14 @@ def test_up_until_caught_up_drains_and_ends_with_0(coordinator: FakeCoordinator,
     """What the command has started, it stops."""
     result = run("up", config, "--until-caught-up")
     assert result.exit_code == 0, result.stderr
-    assert coordinator.told == [("settle_groups", 20.0), ("down", 30.0)]
+    assert coordinator.commands == [("settle_groups", 20.0), ("down", 30.0)]
 
 
 def test_up_leaves_a_system_that_ran_before(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
     """An update that ends stops nothing."""
     coordinator.before = load_settings(config).settings
     assert run("up", config, "--until-caught-up").exit_code == 0
-    assert coordinator.told == [("settle_groups", 20.0)]
+    assert coordinator.commands == [("settle_groups", 20.0)]
 
 
 def test_up_says_what_it_changes(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
@@ -45,7 +45,7 @@ def test_up_says_what_it_changes(coordinator: FakeCoordinator, run: Run, config:
     assert (result.exit_code, result.stderr) == (0, f"mirror would be: {said}")
     result = run("up", config, "--detach", "--yes")
     assert result.stderr.startswith(f"mirror: {said}")
-    assert coordinator.told == []
+    assert coordinator.commands == []
 
 
 def test_up_changes_no_running_system_unasked(
@@ -84,7 +84,7 @@ def test_up_that_runs_out_of_time_ends_with_1(coordinator: FakeCoordinator, run:
     coordinator.partitions = (replace(PARTITION, lag_records=5),)
     result = run("up", config, "--until-caught-up", "--for", "0")
     assert result.exit_code == 1
-    assert coordinator.told == [("down", 30.0)]
+    assert coordinator.commands == [("down", 30.0)]
 
 
 def test_up_ends_when_another_shell_stops_it(coordinator: FakeCoordinator, run: Run, config: Path) -> None:
@@ -97,7 +97,7 @@ def test_ctrl_c_drains(coordinator: FakeCoordinator, run: Run, config: Path) -> 
     """In the foreground Ctrl-C is `down`."""
     coordinator.interrupted_in = "status"
     assert run("up", config).exit_code == 0
-    assert coordinator.told == [("down", 30.0)]
+    assert coordinator.commands == [("down", 30.0)]
 
 
 def test_detach_contradicts_waiting(run: Run, config: Path) -> None:

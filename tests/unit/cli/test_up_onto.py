@@ -55,7 +55,7 @@ def test_whoever_joins_is_told_with_whom_it_ends(
     assert result.exit_code == 0
     assert "mirror was started by mirror-ray up (process 17 of ann@host), and ends when that ends" in result.stderr
     assert " until mirror-ray up (process 17 of ann@host) ends" in result.stderr
-    assert coordinator.told in ([], [("settle_groups", 20.0)])
+    assert coordinator.commands in ([], [("settle_groups", 20.0)])
 
 
 def test_a_system_ends_with_another_process_that_has_it_in_the_foreground() -> None:

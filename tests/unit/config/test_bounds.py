@@ -30,13 +30,13 @@ _MM2 = "clusters = A, B\nA.bootstrap.servers = %s\nB.bootstrap.servers = b:1\nA-
 )
 def test_address_that_can_not_be(problems: Problems, server: str, says: str) -> None:
     """In both forms, with the key."""
-    (told,) = problems("", _MM2 % server)
-    assert told.startswith("A.bootstrap.servers: ")
-    assert says in told
+    (found,) = problems("", _MM2 % server)
+    assert found.startswith("A.bootstrap.servers: ")
+    assert says in found
     if "\\" not in server:
-        (told,) = problems("", _NATIVE % server, ".yaml")
-        assert told.startswith("clusters.A.bootstrap_servers[0]: ")
-        assert says in told
+        (found,) = problems("", _NATIVE % server, ".yaml")
+        assert found.startswith("clusters.A.bootstrap_servers[0]: ")
+        assert says in found
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_address_as_kafka_takes_it(load: Load, server: str) -> None:
 )
 def test_value_that_can_not_work(problems: Problems, line: str, says: str) -> None:
     """The key, what is wrong, what is right."""
-    told = problems(line)
-    assert all(problem.startswith(line.partition(" ")[0]) for problem in told), told
-    assert says in told[0]
+    found = problems(line)
+    assert all(problem.startswith(line.partition(" ")[0]) for problem in found), found
+    assert says in found[0]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_value_that_can_not_work(problems: Problems, line: str, says: str) -> No
 )
 def test_value_of_the_native_form_that_can_not_work(problems: Problems, text: str, says: str) -> None:
     """The same bounds."""
-    (told,) = problems(text, _NATIVE % "a:1", ".yaml")
-    assert told.startswith(says)
+    (found,) = problems(text, _NATIVE % "a:1", ".yaml")
+    assert found.startswith(says)
 
 
 def test_brokers_default_replication_factor(load: Load) -> None:

@@ -96,13 +96,13 @@ def test_missing_clusters_and_servers(problems: Problems) -> None:
 @pytest.mark.parametrize("alias", ["../x", "<b>", "a\\u0000", "\\u00e4", "a b", "\U0001f600", "A->B"])
 def test_alias_that_no_topic_can_be_named_by(problems: Problems, alias: str) -> None:
     """Internal topics are named by it."""
-    (told,) = [
+    (found,) = [
         problem
         for problem in problems("", f"clusters = {alias}, B\nB.bootstrap.servers = b:1\n")
         if "alias:" in problem
     ]
-    assert told.startswith("clusters: ")
-    assert "can't be an alias: topics are named by it" in told
+    assert found.startswith("clusters: ")
+    assert "can't be an alias: topics are named by it" in found
 
 
 def test_alias_that_is_too_long(load: Load, problems: Problems) -> None:
@@ -156,10 +156,10 @@ def test_records_that_say_where_they_are_from_make_rings_possible(load: Load, pr
     assert problems(pair + "A->B.provenance.headers.enabled = true")[0].startswith("A->B and B->A: ")
     mesh = pair + "clusters = A, B, C\nC.bootstrap.servers = c:1\nprovenance.headers.enabled = true\n"
     mesh += "".join(f"{flow}.enabled = true\n" for flow in ("B->C", "C->B", "A->C", "C->A"))
-    told = problems(mesh)
-    assert "records written on A would come to B by A->B and by A->C C->B, and stand there twice" in told[0]
-    assert "C->B.provenance.max.hops = 1" in told[0]
-    assert len(told) == 6
+    found = problems(mesh)
+    assert "records written on A would come to B by A->B and by A->C C->B, and stand there twice" in found[0]
+    assert "C->B.provenance.max.hops = 1" in found[0]
+    assert len(found) == 6
     assert load(mesh + "provenance.max.hops = 1").settings.flows[0].provenance.max_hops == 1
 
 

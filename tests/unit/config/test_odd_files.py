@@ -41,11 +41,11 @@ def _look_at(path: Path, text: str) -> None:
     """See that nothing comes of it but settings or sentences."""
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     begin = time.process_time()
-    told = _problems(partial(load_settings, path, odd_files.ENVIRON))
+    found = _problems(partial(load_settings, path, odd_files.ENVIRON))
     assert time.process_time() - begin < _MOST_S
-    assert all(problem.startswith(str(path)) for problem in told), told
-    assert odd_files.SECRET not in "".join(told)
-    assert sum(map(len, told)) < 100_000
+    assert all(problem.startswith(str(path)) for problem in found), found
+    assert odd_files.SECRET not in "".join(found)
+    assert sum(map(len, found)) < 100_000
 
 
 @pytest.fixture(scope="module")

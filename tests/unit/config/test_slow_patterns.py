@@ -120,10 +120,10 @@ def test_each_place_names_what_can_not_be_used(load: Any, pattern: str) -> None:
     lines = [line for line in _FILE.splitlines() if "+)+" in line and ".rename" not in line and ".limits." not in line]
     with pytest.raises(ConfigError) as error:
         load("\n".join(line.replace("(a+)+", pattern) for line in lines))
-    told = "\n".join(error.value.problems)
+    message = "\n".join(error.value.problems)
     keys = [line.partition(" = ")[0] for line in lines if ".transforms." not in line]
-    assert [key for key in keys if key not in told] == []
-    assert len(told) < 5000
+    assert [key for key in keys if key not in message] == []
+    assert len(message) < 5000
 
 
 @pytest.mark.parametrize("pattern", _MISTAKES, ids=_MISTAKES.values())
@@ -132,7 +132,7 @@ def test_so_does_set(load: Any, key: str, pattern: str) -> None:
     """Nothing ends in a traceback."""
     with pytest.raises(ConfigError) as error:
         with_changes(load("").settings, "A->B", {key: _CHANGES[key].replace("(a+)+", pattern, 1)})
-    told = "\n".join(error.value.problems)
-    assert key in told
-    assert _MISTAKES[pattern] in told or "," in pattern
-    assert len(told) < 2000
+    message = "\n".join(error.value.problems)
+    assert key in message
+    assert _MISTAKES[pattern] in message or "," in pattern
+    assert len(message) < 2000

@@ -103,10 +103,10 @@ def test_the_chain() -> None:
 def test_many_pairs() -> None:
     """They are thinned, in several blocks, and the newest are all there."""
     pairs = [(10 * n, 10 * n + 3) for n in range(5000)]
-    told = list(blocks(SOURCE, record_at(60_000, 60_003), pairs, 4))
-    assert 3 < len(told) < 20
-    assert all(block.epoch == 4 for block in told)
-    sources = [segment.source for block in told for segment in block.segments]
+    published = list(blocks(SOURCE, record_at(60_000, 60_003), pairs, 4))
+    assert 3 < len(published) < 20
+    assert all(block.epoch == 4 for block in published)
+    sources = [segment.source for block in published for segment in block.segments]
     assert sources[0] == 0
     assert sources[-101:] == [*range(49_000, 50_000, 10), 60_000]
 
