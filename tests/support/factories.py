@@ -109,9 +109,10 @@ def fetched(copy: PartitionReplication, *batches: bytes, aborted: Sequence[tuple
     copy.process(copy.received(memoryview(bytearray(b"".join(batches)))), aborted)
 
 
-def parsed(data: bytes | bytearray) -> RecordBatch:
-    """A batch, in a buffer of its own."""
-    return iter_batches(memoryview(bytearray(data)))[0]
+def parsed(data: bytes | bytearray | memoryview) -> RecordBatch:
+    """The one batch that ``data`` is, in a buffer of its own."""
+    (batch,) = iter_batches(memoryview(bytearray(data)))
+    return batch
 
 
 def produced(data: bytes, producer_id: int, sequence: int) -> RecordBatch:

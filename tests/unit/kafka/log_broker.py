@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
-from kio.static.primitive import i32Timedelta
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka import fetch
@@ -19,12 +17,11 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.leader_requests import EARLIEST, OffsetAnswer
 from mirror_ray.kafka.metadata import EMPTY_METADATA, PartitionMetadata, TopicMetadata
 from mirror_ray.model.names import TopicId, TopicPartition
-from tests.unit.kafka.group_brokers import module, read, written
+from tests.unit.kafka.group_brokers import NO_TIME, module, read, written
 from tests.unit.records.strategies import Plain, batch_bytes
 
 _FETCH, _LIST_OFFSETS = 12, 7
 _EPOCH_AT = 12
-_NO_TIME = i32Timedelta.parse(dt.timedelta(0))
 _OUT_OF_RANGE, _FENCED, _UNKNOWN_EPOCH, _NOT_AVAILABLE = 1, 74, 75, 78
 
 #: Key and value; None: a tombstone.
@@ -161,7 +158,7 @@ class _Connection:
             partition_index=0, error_code=ErrorCode(error), timestamp=None, offset=log.high_watermark, leader_epoch=-1
         )
         topic = m.ListOffsetsTopicResponse(name=log.partition.topic, partitions=(partition,))
-        return m.ListOffsetsResponse(throttle_time=_NO_TIME, topics=(topic,))
+        return m.ListOffsetsResponse(throttle_time=NO_TIME, topics=(topic,))
 
     async def send(self, api_key: int, version: int, flexible: bool, parts: Sequence[bytes]) -> memoryview:
         """Fetch."""
@@ -205,4 +202,4 @@ class _Connection:
             records=records,
         )
         topic = m.FetchableTopicResponse(topic=log.partition.topic, partitions=(partition,))
-        return written(m.FetchResponse(throttle_time=_NO_TIME, error_code=ErrorCode(0), responses=(topic,)))
+        return written(m.FetchResponse(throttle_time=NO_TIME, error_code=ErrorCode(0), responses=(topic,)))

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 from hypothesis import strategies as st
 
+from mirror_ray.records.batch import CODECS, Codec
+from mirror_ray.records.codecs import compress
+
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
@@ -72,6 +75,21 @@ def batch_bytes(
     covered = struct.pack(">hiqqqhii", attributes, last - base_offset, base_timestamp, latest, *producer, len(records))
     covered += data
     return bytearray(struct.pack(">qiibI", base_offset, len(covered) + 9, 7, 2, crc32c(covered)) + covered)
+
+
+def compressed_bytes(
+    records: Sequence[Plain], codec: Codec, *, attributes: int = 0, max_timestamp: int | None = None
+) -> bytearray:
+    """Write a v2 batch, as a broker has it."""
+    base_offset, base_timestamp = records[0].offset, records[0].timestamp
+    return batch_bytes(
+        records,
+        base_offset=base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        attributes=CODECS.index(codec) | attributes,
+        data=compress(codec, payload(records, base_offset, base_timestamp)),
+    )
 
 
 def message(

@@ -13,26 +13,21 @@ from hypothesis import strategies as st
 from mirror_ray.model.errors import CorruptBatchError, IncompleteBatchError
 from mirror_ray.records.batch import RecordBatch, iter_batches, needs_repack, rewrite, verify
 from mirror_ray.records.decode import records_of
+from tests.support.factories import parsed
 from tests.unit.records.strategies import Plain, batch_bytes, message, plain_records
 
 THREE = [Plain(offset=offset, timestamp=1000 + offset) for offset in (40, 41, 42)]
 
 
-def only(data: bytes | bytearray | memoryview) -> RecordBatch:
-    """The one batch that ``data`` is."""
-    (batch,) = iter_batches(memoryview(bytearray(data)))
-    return batch
-
-
 def three(**header: int) -> RecordBatch:
     """A batch of three records at offsets 40 to 42."""
-    return only(batch_bytes(THREE, base_offset=40, base_timestamp=1040, **header))  # type: ignore[arg-type]
+    return parsed(batch_bytes(THREE, base_offset=40, base_timestamp=1040, **header))  # type: ignore[arg-type]
 
 
 def test_a_header_is_read_field_by_field() -> None:
     """Every field and what follows from it is what the bytes say."""
     data = batch_bytes(THREE, base_offset=40, base_timestamp=1040, attributes=0x14, producer=(9, 8, 7))
-    batch = only(data)
+    batch = parsed(data)
     assert (batch.base_offset, batch.last_offset_delta, batch.last_offset, batch.next_offset) == (40, 2, 42, 43)
     assert (batch.count, batch.magic, batch.size_bytes, batch.partition_leader_epoch) == (3, 2, len(data), 7)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 8, 7)
@@ -67,7 +62,7 @@ def test_no_bytes_are_no_batches() -> None:
 @given(plain_records(), st.data())
 def test_a_changed_byte_behind_the_checksum_is_found(records: list[Plain], data: st.DataObject) -> None:
     """A flip of any bit that the CRC covers raises, and the error names the offsets."""
-    batch = only(batch_bytes(records, base_offset=records[0].offset))
+    batch = parsed(batch_bytes(records, base_offset=records[0].offset))
     verify(batch)
     batch.view[data.draw(st.integers(21, len(batch.view) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(CorruptBatchError, match=str(records[0].offset)):
@@ -79,10 +74,10 @@ def test_rewrite_changes_the_named_fields_alone(
     records: list[Plain], producer_id: int, epoch: int, sequence: int
 ) -> None:
     """Offset, leader epoch, three attribute bits, producer and CRC change; all other bytes stay; the CRC is right."""
-    batch = only(batch_bytes(records, base_offset=records[0].offset, attributes=0x7A, producer=(1, 2, 3)))
+    batch = parsed(batch_bytes(records, base_offset=records[0].offset, attributes=0x7A, producer=(1, 2, 3)))
     before = bytes(batch.view)
     rewrite(batch, producer_id, epoch, sequence)
-    after = only(batch.view)
+    after = parsed(batch.view)
     verify(after)
     assert after.attributes == 0x0A
     assert (after.base_offset, after.partition_leader_epoch) == (0, -1)
@@ -97,7 +92,7 @@ def test_rewrite_can_be_done_again() -> None:
     batch = three()
     rewrite(batch, 1, 0, 5)
     rewrite(batch, 2, 1, 6)
-    again = only(batch.view)
+    again = parsed(batch.view)
     verify(again)
     assert (again.producer_id, again.producer_epoch, again.base_sequence) == (2, 1, 6)
 
@@ -105,10 +100,10 @@ def test_rewrite_can_be_done_again() -> None:
 def test_timestamps_stay_when_a_delete_horizon_is_cleared() -> None:
     """With bit 6 set the base timestamp is the horizon, and the records' deltas count from it (KIP-534)."""
     horizon = 5_000_000
-    batch = only(batch_bytes(THREE, base_offset=40, base_timestamp=horizon, max_timestamp=1042, attributes=0x40))
+    batch = parsed(batch_bytes(THREE, base_offset=40, base_timestamp=horizon, max_timestamp=1042, attributes=0x40))
     assert batch.has_delete_horizon
     rewrite(batch, 1, 0, 0)
-    after = only(batch.view)
+    after = parsed(batch.view)
     assert not after.has_delete_horizon
     assert [record.timestamp for record in records_of(after)] == [1040, 1041, 1042]
 
@@ -120,12 +115,12 @@ def test_repacking_is_asked_for_where_passing_on_would_be_wrong() -> None:
     assert needs_repack(three(), 40, 50) == "too_large"
     assert needs_repack(three(attributes=8), 40, 10_000) == "log_append_time"
     assert needs_repack(three(last_offset=45), 40, 10_000) == "compacted"
-    assert needs_repack(only(message(1, 40, b"v")), 40, 10_000) == "magic"
+    assert needs_repack(parsed(message(1, 40, b"v")), 40, 10_000) == "magic"
 
 
 def test_a_batch_that_compaction_emptied_is_seen() -> None:
     """A header without records parses, verifies and says that it is empty."""
-    batch = only(batch_bytes([], base_offset=40, last_offset=42))
+    batch = parsed(batch_bytes([], base_offset=40, last_offset=42))
     verify(batch)
     assert batch.is_empty
     assert batch.next_offset == 43
@@ -181,4 +176,4 @@ def test_a_count_that_can_not_be_is_found(count: int, last: int) -> None:
     struct.pack_into(">i", data, 57, count)
     struct.pack_into(">I", data, 17, crc32c(data[21:]))
     with pytest.raises(CorruptBatchError, match="records can't be in it"):
-        verify(only(data))
+        verify(parsed(data))

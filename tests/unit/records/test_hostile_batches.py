@@ -18,7 +18,7 @@ from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import control_type, records_of
 from mirror_ray.records.repack import compress_batch, repack
 from tests.support.fuzzing import EDITS, Edit, edited, fuzzing
-from tests.unit.records.strategies import Plain, batch_bytes, message, payload, plain_records
+from tests.unit.records.strategies import Plain, batch_bytes, compressed_bytes, message, payload, plain_records
 
 LIMIT_BYTES = 4 << 20
 ATTRIBUTES = st.sampled_from((0, 8, 16, 32, 48, 64))
@@ -40,12 +40,7 @@ def signed(data: bytes, magic: int) -> bytes:
 def a_batch(records: list[Plain], codec: Codec, magic: int, attributes: int) -> bytes:
     """One as a broker has it."""
     if magic == 2:
-        base_offset, base_timestamp = records[0].offset, records[0].timestamp
-        data = compress(codec, payload(records, base_offset, base_timestamp))
-        number = CODECS.index(codec) | attributes
-        return bytes(
-            batch_bytes(records, base_offset=base_offset, base_timestamp=base_timestamp, attributes=number, data=data)
-        )
+        return bytes(compressed_bytes(records, codec, attributes=attributes))
     inner = b"".join(message(magic, i, record.value, key=record.key) for i, record in enumerate(records))
     if codec in {"none", "zstd"}:
         return inner

@@ -11,45 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
-from mirror_ray.records.batch import CODECS, Codec, ControlType, RecordBatch, iter_batches, needs_repack, verify
+from mirror_ray.records.batch import CODECS, Codec, ControlType, RecordBatch, needs_repack, verify
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, control_type, records_of
 from mirror_ray.records.repack import RepackedBatch, compress_batch, repack
-from tests.unit.records.strategies import Plain, batch_bytes, message, nullable, payload, plain_records, varint
+from tests.support.factories import parsed
+from tests.unit.records.strategies import Plain, batch_bytes, compressed_bytes, message, nullable, plain_records, varint
 
 codecs = st.sampled_from(CODECS)
 WIDE = 1 << 30
-
-
-def only(data: bytes | bytearray | memoryview) -> RecordBatch:
-    """The one batch that ``data`` is."""
-    (batch,) = iter_batches(memoryview(bytearray(data)))
-    return batch
 
 
 def source_batch(
     records: list[Plain], codec: Codec, attributes: int = 0, max_timestamp: int | None = None
 ) -> RecordBatch:
     """A batch of these records, as a source might hold it."""
-    base_offset, base_timestamp = records[0].offset, records[0].timestamp
-    data = compress(codec, payload(records, base_offset, base_timestamp))
-    return only(
-        batch_bytes(
-            records,
-            base_offset=base_offset,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            attributes=attributes | CODECS.index(codec),
-            data=data,
-        )
-    )
+    return parsed(compressed_bytes(records, codec, attributes=attributes, max_timestamp=max_timestamp))
 
 
 def assert_holds(pieces: list[RepackedBatch], records: list[Plain]) -> None:
     """The pieces are valid batches, dense, with exactly these records in order, and their runs name the offsets."""
     copied = []
     for piece in pieces:
-        batch = only(piece.batch.view)
+        batch = parsed(piece.batch.view)
         verify(batch)
         assert batch[1:] == piece.batch[1:]
         assert needs_repack(batch, batch.base_offset, WIDE) is None
@@ -120,9 +104,9 @@ def test_recompression_keeps_payload_and_header(records: list[Plain], codec: Cod
     """The same records under the new codec; offsets, timestamps and producer fields are untouched."""
     batch = source_batch(records, "none")
     squeezed = compress_batch(batch, codec)
-    verify(only(squeezed.view))
+    verify(parsed(squeezed.view))
     assert squeezed.codec == codec
-    assert records_of(only(squeezed.view)) == records_of(batch)
+    assert records_of(parsed(squeezed.view)) == records_of(batch)
     assert squeezed._replace(length=0, crc=0, attributes=0)[1:] == batch._replace(length=0, crc=0, attributes=0)[1:]
 
 
@@ -136,14 +120,14 @@ def test_what_is_compressed_is_not_recompressed() -> None:
 def test_a_control_batch_says_what_it_is(number: int, expected: str) -> None:
     """The type is the second short of its record's key."""
     marker = Plain(offset=5, timestamp=9, key=struct.pack(">hh", 0, number), value=struct.pack(">hi", 0, 3))
-    batch = only(batch_bytes([marker], base_offset=5, attributes=0x30))
+    batch = parsed(batch_bytes([marker], base_offset=5, attributes=0x30))
     assert batch.is_control
     assert control_type(batch) is ControlType[expected]
 
 
 def test_a_control_batch_that_was_cleaned_away_says_nothing() -> None:
     """An empty control batch is no abort marker."""
-    assert control_type(only(batch_bytes([], base_offset=5, attributes=0x30))) is ControlType.UNKNOWN
+    assert control_type(parsed(batch_bytes([], base_offset=5, attributes=0x30))) is ControlType.UNKNOWN
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
@@ -157,7 +141,7 @@ def test_old_compressed_messages_are_unpacked(magic: int, codec: Codec) -> None:
         for i, offset in enumerate(inner)
     )
     wrapper = message(magic, 43, compress(codec, packed), timestamp=70, attributes=CODECS.index(codec))
-    batch = only(wrapper)
+    batch = parsed(wrapper)
     verify(batch)
     expected = [
         Plain(offset=offset, timestamp=stamps[i], key=None if i else b"k", value=b"v%d" % i)
@@ -171,7 +155,7 @@ def test_old_compressed_messages_are_unpacked(magic: int, codec: Codec) -> None:
 def test_old_messages_take_the_wrappers_append_time() -> None:
     """A broker that stamps the wrapper leaves the inner timestamps as they were: they don't count."""
     packed = message(1, 0, b"a", timestamp=1) + message(1, 1, None, timestamp=2)
-    batch = only(message(1, 11, compress("gzip", packed), timestamp=99, attributes=8 | 1))
+    batch = parsed(message(1, 11, compress("gzip", packed), timestamp=99, attributes=8 | 1))
     assert [(r.offset, r.timestamp, r.value) for r in records_of(batch)] == [(10, 99, b"a"), (11, 99, None)]
 
 
@@ -179,7 +163,7 @@ def test_old_messages_take_the_wrappers_append_time() -> None:
 def test_random_payloads_are_corrupt_and_nothing_else(data: bytes, codec: Codec, count: int, packed: bool) -> None:
     """Whatever stands where records should, decoding ends in records or in CorruptBatchError."""
     records = [Plain(offset=0, timestamp=0)] * count
-    batch = only(
+    batch = parsed(
         batch_bytes(
             records, last_offset=5, attributes=CODECS.index(codec), data=compress(codec, data) if packed else data
         )
@@ -202,7 +186,7 @@ def test_damaged_payloads_are_corrupt_and_nothing_else(records: list[Plain], cod
 @given(st.binary(max_size=120), st.integers(0, 1), st.integers(0, 15))
 def test_random_old_messages_are_corrupt_and_nothing_else(value: bytes, magic: int, attributes: int) -> None:
     """A wrapper around garbage is reported, whatever its attributes say."""
-    batch = only(message(magic, 3, value, timestamp=1, attributes=attributes))
+    batch = parsed(message(magic, 3, value, timestamp=1, attributes=attributes))
     with suppress(CorruptBatchError):
         records_of(batch)
 
@@ -232,7 +216,7 @@ def test_headers_that_can_not_be_are_refused(headers: bytes) -> None:
 def test_more_records_than_are_worth_their_memory_are_refused(magic: int) -> None:
     """A hundred bytes of objects for each record of seven are no way around the limit."""
     records = [Plain(offset=offset, timestamp=0, value=None) for offset in range(1000)]
-    batch = only(batch_bytes(records) if magic == 2 else message(1, 0, None) * 1000)
+    batch = parsed(batch_bytes(records) if magic == 2 else message(1, 0, None) * 1000)
     assert len(records_of(batch, 192_000)) == 1000
     with pytest.raises(CorruptBatchError, match="999"):
         records_of(batch, 191_999)
