@@ -38,11 +38,6 @@ def problem_list(problems: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def holds(wrong: Sequence[str]) -> str:
-    """The verdict on what a run guarantees."""
-    return "DOES NOT HOLD" if wrong else "HOLDS"
-
-
 def document(parts: Iterable[str]) -> str:
     """Paragraphs, tables and lists as one document; empty ones are left out."""
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
 from mirror_ray.lab.load_record import RecordId
-from mirror_ray.lab.report_parts import document, holds, markdown_table, problem_list
+from mirror_ray.lab.report_parts import document, markdown_table, problem_list
 
 _ABOUT_GROUPS = """\
 *On A* and *on B* is what a group has processed there, by the records' ids. *Again* was processed on both sides. *Lost*
@@ -232,4 +232,4 @@ def kills_report(outcome: KillsOutcome) -> str:
 
 
 def _verdict(wrong: Sequence[str], command: str) -> str:
-    return f"**{holds(wrong)}.** `{command}` repeats it."
+    return f"**{'DOES NOT HOLD' if wrong else 'HOLDS'}.** `{command}` repeats it."
