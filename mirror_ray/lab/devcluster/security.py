@@ -41,9 +41,9 @@ class DevSecurity:
     session_ms: int | None = None
 
     @classmethod
-    def scram_over_tls(cls, *, authorizer: bool = False) -> Self:
+    def scram_over_tls(cls) -> Self:
         """SASL_SSL with SCRAM-SHA-512."""
-        return cls(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", authorizer=authorizer)
+        return cls(protocol="SASL_SSL", mechanism="SCRAM-SHA-512")
 
     @classmethod
     def plain(cls, *, authorizer: bool = False) -> Self:
@@ -56,9 +56,9 @@ class DevSecurity:
         return cls(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER")
 
     @classmethod
-    def mutual_tls(cls, *, authorizer: bool = False) -> Self:
+    def mutual_tls(cls) -> Self:
         """SSL with client certificates."""
-        return cls(protocol="SSL", client_auth=True, authorizer=authorizer)
+        return cls(protocol="SSL", client_auth=True)
 
     @property
     def uses_tls(self) -> bool:
