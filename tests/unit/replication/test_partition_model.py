@@ -244,16 +244,8 @@ def test_nothing_lost_nothing_doubled(
 ) -> None:
     """Whatever fails, from whatever anchor it is taken over, the target holds what is committed and not left out."""
     source = Source(skip=skip)
-    for kind, size in contents:
-        source.add(kind, size)
-    world = World(source)
-    for action, number in happenings:
-        world.step(action, number)
-        assert world.target.values == source.committed[: len(world.target.values)]
-    world.finish()
-    assert world.target.values == source.committed
+    world = _copied(source, contents, happenings)
     assert world.copy.acknowledged == OffsetPair(source.end, len(source.committed))
-    assert world.copy.pipeline.size_bytes == 0
     _check_statistics(world)
 
 
@@ -267,6 +259,13 @@ def test_a_backfill_ends_where_it_should(
 ) -> None:
     """Nothing of the source at its end or behind it is copied, everything before it is, and then it stands there."""
     source = Source(skip=(*skip, (copied_to, NO_END)), copied_to=copied_to)
+    world = _copied(source, contents, happenings)
+    assert world.copy.acknowledged.source_offset >= min(copied_to, source.end)
+    assert world.copy.fetched_all == (source.end >= copied_to)
+
+
+def _copied(source: Source, contents: list[tuple[str, int]], happenings: list[tuple[str, int]]) -> World:
+    """In each of its states the target holds a beginning of what is committed, and in the end all of it."""
     for kind, size in contents:
         source.add(kind, size)
     world = World(source)
@@ -275,9 +274,8 @@ def test_a_backfill_ends_where_it_should(
         assert world.target.values == source.committed[: len(world.target.values)]
     world.finish()
     assert world.target.values == source.committed
-    assert world.copy.acknowledged.source_offset >= min(copied_to, source.end)
-    assert world.copy.fetched_all == (source.end >= copied_to)
     assert world.copy.pipeline.size_bytes == 0
+    return world
 
 
 def _check_statistics(world: World) -> None:

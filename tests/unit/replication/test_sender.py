@@ -4,101 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator
 
 import pytest
 
-from mirror_ray.kafka import produce
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.connection import Answer
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
-from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
 from tests.support.factories import assignment, establish, fetched, replication
 from tests.unit.replication.recorded_events import RecordedEvents
+from tests.unit.replication.scripted_wire import ScriptedLease, Wire, sender_of, turns
 
-#: Topics by name, and answers that are made by hand.
-_VERSION = produce.LOWEST_VERSION
 NOT_LEADER, TOO_LARGE = 6, 10
-
-
-class Wire:
-    """A connection, and its cluster."""
-
-    name = "broker 1"
-
-    def __init__(self) -> None:
-        self.stall_timeout_s: float | None = None
-        self.sent: list[bytes] = []
-        self.answers: list[Answer] = []
-        self.closed = False
-        self.aborted: list[str] = []
-        self.connections = 0
-        self.silent_s: list[float] = []
-
-    async def connect(self, broker: int, purpose: str, **_: int) -> Wire:
-        self.closed = False
-        self.connections += 1
-        return self
-
-    def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        return _VERSION
-
-    async def drain(self) -> None:
-        if self.closed:
-            raise ConnectionError("closed")
-
-    def send_together(self, key: int, version: int, flexible: bool, bodies: Sequence[Sequence[Any]]) -> list[Answer]:
-        """See ``Connection``; the test answers."""
-        self.sent += [b"".join(parts) for parts in bodies]
-        answers: list[Answer] = [asyncio.get_running_loop().create_future() for _ in bodies]
-        self.answers += answers
-        return answers
-
-    def expect_silence(self, seconds: float) -> None:
-        self.silent_s.append(seconds)
-
-    def abort(self, reason: str) -> None:
-        """See ``Connection``: whatever is outstanding fails."""
-        self.closed = True
-        self.aborted.append(reason)
-        for answer in self.answers:
-            if not answer.done():
-                answer.set_exception(ConnectionError(reason))
-
-
-class Always:
-    """A lease that never ends."""
-
-    def holds(self, partition: TopicPartition) -> bool:
-        return True
-
-    def lasts(self) -> bool:
-        return True
 
 
 class Scene:
     """A sender, and what it tells."""
 
     def __init__(self) -> None:
-        self.wire = Wire()
-        self.events = RecordedEvents()
-        self.sender = Sender(
-            cast("ClusterConnections", self.wire),
-            1,
-            purpose="produce",
-            max_request_bytes=1,
-            timeout_ms=1000,
-            send_buffer_bytes=-1,
-            lease=Always(),
-            events=self.events,
-        )
+        self.wire, self.events = Wire(), RecordedEvents()
+        self.sender = sender_of(self.wire, ScriptedLease(), self.events, 1)
 
     async def send(self, *copies: PartitionReplication) -> None:
         """Schedule them, and let it do what it can."""
@@ -138,12 +67,6 @@ def more(copy: PartitionReplication, *values: bytes) -> None:
     """The source has gone on."""
     first = copy.process_offset
     fetched(copy, *(batch(first + number, [(0, value)]) for number, value in enumerate(values)))
-
-
-async def turns() -> None:
-    """Let everything happen that can."""
-    for _ in range(30):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -2,95 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator
 
 import pytest
 
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.connection import Answer
+from mirror_ray.kafka import produce
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.sender import Sender
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
 from tests.support.factories import assignment, establish, fetched, replication
 from tests.unit.replication.recorded_events import RecordedEvents
+from tests.unit.replication.scripted_wire import ScriptedLease, Wire, sender_of, turns
 
 P, Q = TopicPartition("p", 0), TopicPartition("q", 0)
-
-
-class Wire:
-    """A connection, and its cluster: what was sent, by the values of the records."""
-
-    name, stall_timeout_s = "broker 1", None
-
-    def __init__(self) -> None:
-        self.sent: list[bytes] = []
-        self.closed = False
-        self.aborted: list[str] = []
-        #: What happens while what was sent before goes to the kernel.
-        self.draining: Callable[[], object] = bool
-
-    async def connect(self, broker: int, purpose: str, **_: int) -> Wire:
-        self.closed = False
-        return self
-
-    def best_version(self, api_key: int, lowest: int, highest: int) -> int:
-        return highest
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-        self.draining()
-
-    def send_together(self, key: int, version: int, flexible: bool, bodies: Sequence[Sequence[Any]]) -> list[Answer]:
-        """See ``Connection``; nothing is ever answered."""
-        self.sent += [b"".join(parts) for parts in bodies]
-        return [asyncio.get_running_loop().create_future() for _ in bodies]
-
-    def abort(self, reason: str) -> None:
-        self.closed = True
-        self.aborted.append(reason)
-
-
-class Terms:
-    """A lease as a test says."""
-
-    def __init__(self) -> None:
-        self.held = {P, Q}
-        self.lasting = True
-
-    def holds(self, partition: TopicPartition) -> bool:
-        return partition in self.held
-
-    def lasts(self) -> bool:
-        return self.lasting
 
 
 class Scene:
     """A sender of two partitions, each with one batch of its name."""
 
     def __init__(self) -> None:
-        self.wire, self.lease = Wire(), Terms()
-        self.events = RecordedEvents()
-        self.sender = Sender(
-            cast("ClusterConnections", self.wire),
-            1,
-            purpose="produce",
-            max_request_bytes=1 << 20,
-            timeout_ms=1000,
-            send_buffer_bytes=-1,
-            lease=self.lease,
-            events=self.events,
-        )
+        self.wire, self.lease, self.events = Wire(produce.HIGHEST_VERSION), ScriptedLease(), RecordedEvents()
+        self.sender = sender_of(self.wire, self.lease, self.events, 1 << 20)
         self.copies = {partition: _copy(partition) for partition in (P, Q)}
 
     async def go(self) -> None:
         """Schedule both, and let it do what it can."""
         for copy in self.copies.values():
             self.sender.schedule(copy)
-        await _turns()
+        await turns()
 
     @property
     def sent(self) -> set[TopicPartition]:
@@ -106,11 +46,6 @@ def _copy(partition: TopicPartition) -> PartitionReplication:
     establish(copy, TargetLog(end=0))
     fetched(copy, batch(0, [(0, partition.topic.encode() * 20)]))
     return copy
-
-
-async def _turns() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -136,7 +71,7 @@ async def test_a_partition_that_is_not_held_waits(scene: Scene) -> None:
     assert not scene.events.losses
     scene.lease.held = {P, Q}
     scene.sender.wake()
-    await _turns()
+    await turns()
     assert scene.sent == {P, Q}
 
 
