@@ -81,7 +81,7 @@ class Target:
                     await self.check(engine)
                 except (OSError, MirrorError):
                     await asyncio.sleep(0.2)
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
 
         watching = asyncio.create_task(watch())
         try:

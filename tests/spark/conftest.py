@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
+
+from mirror_ray.cli.app import app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,3 +23,17 @@ def spark(ray_session: None) -> Iterator[SparkSession]:
 
     with spark_session("tests", SparkSettings(), print) as session:
         yield session
+
+
+@pytest.fixture
+def command_here(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs a command in this process, without a system, on the Spark that is there; returns what it prints."""
+    monkeypatch.setattr("mirror_ray.runtime.some_ray", lambda *_: nullcontext())
+    monkeypatch.setattr("mirror_ray.spark.session.spark_session", lambda *_: nullcontext(spark))
+
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run

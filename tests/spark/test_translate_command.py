@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from tests.support.kafka import create_topic, produce, sample_messages
 
 pytestmark = pytest.mark.timeout(600)
 
-_SPARK_S = 300.0
-
 
 @pytest.fixture
 def name() -> Iterator[str]:
@@ -32,8 +30,10 @@ def name() -> Iterator[str]:
         mirror_ray("down", "--deadline", "5", "--name", name)
 
 
-def test_translate_all_by_the_command_line(clusters: Clusters, name: str, tmp_path: Path) -> None:
-    """By Spark beside the system; as of a moment before; what is committed by the configuration alone."""
+def test_translate_all_by_the_command_line(
+    clusters: Clusters, name: str, tmp_path: Path, command_here: Callable[..., str]
+) -> None:
+    """By Spark, by the configuration alone; as of a moment before; what is committed by the configuration alone."""
     flow, topic = f"{name}->B", create_topic(clusters.a.confluent_config(), name, 2)
     produce(clusters.a.confluent_config(), topic, sample_messages(200, partitions=2))
     path = tmp_path / "mm2.properties"
@@ -56,8 +56,9 @@ def test_translate_all_by_the_command_line(clusters: Clusters, name: str, tmp_pa
     time.sleep(1)
     then_ms = int(time.time() * 1000)
     rows = answer("translate", flow, "--all", "--name", name)
-    arguments = ("--all", "--spark", "--to", str(tmp_path / "out"), "--name", name, "-o", "json")
-    by_spark = json.loads(mirror_ray("translate", flow, *arguments, timeout_s=_SPARK_S).stdout)
+    by_configuration = ("--config", str(path), "--name", f"{name}-none")
+    arguments = ("--all", "--spark", "--to", str(tmp_path / "out"), *by_configuration, "-o", "json")
+    by_spark = json.loads(command_here("translate", flow, *arguments))
     assert by_spark == rows
     assert pq.read_table(tmp_path / "out" / "translated.parquet").to_pylist() == rows
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -41,23 +42,25 @@ def create_topic(
     replicas: Sequence[Sequence[int]] | None = None,
     topic_config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create ``topic``, wait until the brokers list it with leaders, and return its name.
+    """Create ``topic``, wait until each broker lists it with leaders, and return its name.
 
     ``replicas``: node ids for each partition, the preferred leader first; else the controller chooses.
     """
-    admin = AdminClient(dict(config))
     placed: dict[str, Any] = {"replication_factor": replication_factor}
     if replicas is not None:
         placed = {"replica_assignment": [list(nodes) for nodes in replicas]}
     new = NewTopic(topic, partitions, config=dict(topic_config or {}), **placed)
     _ask_to_create(config, new)
 
-    def has_leaders() -> bool:
-        known = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
-
-    wait_until(has_leaders, _TIMEOUT_S, f"leaders of {topic}")
+    for address in str(config["bootstrap.servers"]).split(","):
+        admin = AdminClient({**config, "bootstrap.servers": address})
+        wait_until(partial(_has_leaders, admin, topic, partitions), _TIMEOUT_S, f"leaders of {topic} at {address}")
     return topic
+
+
+def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
+    known = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+    return len(known) == partitions and all(partition.leader >= 0 for partition in known.values())
 
 
 def _ask_to_create(config: ConfluentConfig, new: NewTopic) -> None:
