@@ -93,7 +93,7 @@ def fill_every_kind(cluster: KafkaCluster, mark: str, first: int = 0) -> None:
 def compact(cluster: WithFiles, mark: str) -> None:
     """Fill ``compacted``, let the broker's cleaner make holes inside its batches, and then rest for good."""
     config, topic = cluster.confluent_config(), f"{mark}-compacted"
-    alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "100"})
+    alter_broker(cluster.confluent_config(), 1, {"log.cleaner.backoff.ms": "1000"})
     for number in range(3):
         messages = [Message(f"{number} {n}".encode() * 5, f"key {n % 7 if n % 3 else n}".encode()) for n in range(60)]
         produce(config, topic, messages, codec="zstd" if number % 2 else "none", batch_num_messages=25)
