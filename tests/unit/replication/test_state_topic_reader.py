@@ -13,8 +13,6 @@ import pytest
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.batch import CODECS
-from mirror_ray.records.codecs import compress
 from mirror_ray.replication import state_topic_reader
 from mirror_ray.replication.leases import Tenure
 from mirror_ray.replication.state_topic_reader import StateReader
@@ -22,7 +20,7 @@ from mirror_ray.state.schema import GRANT
 from tests.support.factories import assignment, parsed
 from tests.support.waiting import wait_until_async
 from tests.unit.kafka.log_broker import LogBroker, Pairs
-from tests.unit.records.strategies import Plain, batch_bytes, payload
+from tests.unit.records.strategies import Plain, compressed_bytes
 
 #: Short enough to see leases end.
 TERMS = LeaseTerms(400)
@@ -276,10 +274,5 @@ async def test_a_topic_that_is_gone_renews_nothing(watch: Watch, monkeypatch: py
 async def test_grants_are_found_in_compressed_batches() -> None:
     """A broker may compress what it is sent, by the topic's config."""
     key, value = grant(7, owner="a")[0]
-    data = batch_bytes(
-        [Plain(offset=3, timestamp=0, key=key, value=value)],
-        base_offset=3,
-        attributes=CODECS.index("gzip"),
-        data=compress("gzip", payload([Plain(offset=3, timestamp=0, key=key, value=value)], 3, 0)),
-    )
+    data = compressed_bytes([Plain(offset=3, timestamp=0, key=key, value=value)], "gzip")
     assert list(state_topic_reader._grants(parsed(data), 0)) == [(P, Tenure(7, "a"))]
