@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.offset_state import GroupOffset, GroupOffsetState
-from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
-from mirror_ray.offsets.flow_maps import RemotePartition
 from mirror_ray.offsets.translation import Translation
+
+if TYPE_CHECKING:
+    from mirror_ray.kafka.group_listing import ListedGroup
+    from mirror_ray.offsets.flow_maps import RemotePartition
 
 #: The first one of a group's partitions' states in this order is the group's.
 _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")
