@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.offset_state import GroupOffset, GroupOffsetState
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupState, GroupStatus
 from mirror_ray.offsets.translation import Translation
-
-if TYPE_CHECKING:
-    from mirror_ray.kafka.group_listing import ListedGroup
-    from mirror_ray.offsets.flow_maps import RemotePartition
 
 #: The first one of a group's partitions' states in this order is the group's.
 _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopied", "translated", "synced")
@@ -22,9 +18,9 @@ _BY_WEIGHT: Final[tuple[GroupState, ...]] = ("kept", "active", "behind", "uncopi
 def group_statuses(
     flow: FlowName,
     offsets: GroupOffsetState,
-    remote_of: Callable[[TopicPartition], RemotePartition | None],
+    remote_of: Callable[[TopicPartition], tuple[TopicPartition, bool] | None],
     *,
-    listed: Mapping[str, ListedGroup],
+    listed: Mapping[str, tuple[str, str]],
     without_offsets: Mapping[str, str],
     problems: Mapping[str, str],
     synced: bool,
@@ -34,8 +30,8 @@ def group_statuses(
     Args:
         flow: The flow.
         offsets: The state of its groups.
-        remote_of: Where a source partition is on the target; None: it is not copied.
-        listed: The groups on the source.
+        remote_of: A source partition's name on the target, and whether it came from there; None: it is not copied.
+        listed: Kind and state of each group on the source.
         without_offsets: Why a group has no offsets to be synced.
         problems: What could not be asked about a group in the last round.
         synced: Whether offsets are written to the target at all.
@@ -54,14 +50,14 @@ def group_statuses(
             states = {"kept"}
         elif why is not None:
             states = {"behind"}
-        state = next(heaviest for heaviest in _BY_WEIGHT if heaviest in states)
-        known = listed.get(group)
+        state = next(known for known in _BY_WEIGHT if known in states)
+        kind, source_state = listed.get(group, ("", ""))
         reasons = (status.reason for status in partitions if status.state == state)
         yield GroupStatus(
             flow=str(flow),
             group=group,
-            kind=known.kind if known else "",
-            source_state=known.state if known else "",
+            kind=kind,
+            source_state=source_state,
             state=state,
             reason=why or next(filter(None, reasons), None),
             partitions=partitions,
@@ -69,19 +65,19 @@ def group_statuses(
 
 
 def _partition(
-    offsets: GroupOffsetState, entry: GroupOffset, remote: RemotePartition | None, *, synced: bool
+    offsets: GroupOffsetState, entry: GroupOffset, remote: tuple[TopicPartition, bool] | None, *, synced: bool
 ) -> GroupPartitionStatus:
-    merged = offsets.merged.get(entry.key.group, {}).get(remote.remote) if remote and entry.shown is not None else None
+    merged = offsets.merged.get(entry.key.group, {}).get(remote[0]) if remote and entry.shown is not None else None
     found, counted = (entry.shown, merged) if merged is not None else (entry.translation, entry)
     return GroupPartitionStatus(
         topic=entry.key.partition.topic,
         partition=entry.key.partition.partition,
-        remote_topic=remote.remote.topic if remote else "",
+        remote_topic=remote[0].topic if remote else "",
         source_offset=entry.source.offset if entry.source else -1,
         target_offset=found.offset if found else None,
         committed_offset=counted.on_target,
         exact=found is None or found.exact,
-        state="uncopied" if remote is None else _state(offsets, counted, found, written=synced and not remote.back),
+        state="uncopied" if remote is None else _state(offsets, counted, found, written=synced and not remote[1]),
         reason=(found.reason if found and merged else None) or counted.reason,
     )
 

@@ -116,11 +116,16 @@ class GroupOffsetSync:
 
     def statuses(self) -> Iterator[GroupStatus]:
         """Yield the status of every group, by name."""
+
+        def remote_of(partition: TopicPartition) -> tuple[TopicPartition, bool] | None:
+            remote = self._maps.remote_partition(partition)
+            return (remote.remote, remote.back) if remote is not None else None
+
         return group_statuses(
             self._flow.name,
             self.state,
-            self._maps.remote_partition,
-            listed=self._listed(),
+            remote_of,
+            listed={name: (group.kind, group.state) for name, group in self._listed().items()},
             without_offsets=self._source_groups.without_offsets,
             problems=self.problems,
             synced=self._flow.groups.sync_offsets_enabled,
