@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.observed import FlowTotals, RateMeter
@@ -27,19 +27,12 @@ from mirror_ray.model.quota import QuotaShare, ThrottledTime
 from mirror_ray.observe.alerting import ReplicatorExit
 from mirror_ray.observe.status import ReplicatorState, ReplicatorStatus
 
+if TYPE_CHECKING:
+    from mirror_ray.coordinator.assignment import PartitionAssigner
+
 _log = logging.getLogger(__name__)
 
 _EXITS_KEPT = 100
-
-
-class ReplicatorListener(Protocol):
-    """Takes what the replicators report. Neither method may block or raise."""
-
-    def on_report(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
-        """A report came in; ``full`` ones name every partition that the replicator holds."""
-
-    def on_exit(self, replicator: str, *, seen: bool) -> None:
-        """The replicator will not answer again; ``seen``: it is dead for sure."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -53,7 +46,8 @@ class ReplicatorContext:
     #: Milliseconds since the epoch.
     wall_ms: Callable[[], int]
     emit: Emit
-    listener: ReplicatorListener
+    #: Its ``on_report`` and ``on_exit`` are called; neither blocks or raises.
+    listener: PartitionAssigner
     #: The limits of a replicator.
     allowances: Callable[[str], Sequence[QuotaShare]]
     settings: MirrorSettings | None = None

@@ -65,6 +65,6 @@ def test_the_runtime_has_what_is_asked_of_it(name: str) -> None:
 
 def test_what_every_command_imports_is_light() -> None:
     """A command that finds the coordinator imports the module of its class."""
-    script = f"import sys, actors.actor_classes; print([each for each in {HEAVY} if each in sys.modules])"
+    script = f"import sys, actors.actor_classes; print([module for module in {HEAVY} if module in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

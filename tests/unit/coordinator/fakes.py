@@ -136,6 +136,21 @@ class World:
         await self.until_held(*(partition(topic, number) for topic in topics for number in range(partitions)))
         return made
 
+    async def divided(self, partitions: int) -> tuple[CoordinatorService, dict[int, FakeReplicator]]:
+        """A system whose two replicators share a topic of A evenly."""
+        self.kafka.add_topic("A", "orders", partitions)
+        made, pool = await self.running(settings(replicators=2)), self.ray.replicators
+        await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == partitions / 2)
+        return made, pool
+
+    async def another(self, former: CoordinatorService | None = None) -> CoordinatorService:
+        """A coordinator that goes on with what an earlier one has left; ``former`` is killed first."""
+        if former is not None:
+            self.abandon(former)
+        made = self.coordinator()
+        await made.begin()
+        return made
+
     @property
     def first(self) -> FakeReplicator:
         """The replicator with the number 1; a KeyError before it was spawned."""

@@ -73,8 +73,7 @@ async def test_a_new_coordinator_goes_on_with_it(world: World) -> None:
     world.first.alive = False
     world.kafka.source_ends[where] = 1_000
     world.kafka.grow("A", "orders", 4)
-    again = world.coordinator()
-    await again.begin()
+    again = await world.another()
     await eventually(lambda: (given := held(world, name, 0)) is not None and given.anchor.source_offset == 7)
     given = held(world, name, 0)
     assert given is not None

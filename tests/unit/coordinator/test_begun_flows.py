@@ -119,8 +119,7 @@ async def test_a_restarted_coordinator_remembers(world: World) -> None:
     await eventually(lambda: world.memory.blob is not None and b"cluster-B" in world.memory.blob)
     world.abandon(first)
     world.kafka.unreachable.add("B")
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another()
     with pytest.raises(ConfigError, match="begun with cluster-B"):
         await second.apply(_between({"B": "elsewhere:9092"}))
 

@@ -126,7 +126,5 @@ async def test_set_changes_single_keys(world: World) -> None:
     await eventually(lambda: len(world.ray.replicators) == 2)
     with pytest.raises(ConfigError, match="did you mean include"):
         await coordinator.set("A->B", {"topics.inclde": "orders"})
-    world.abandon(coordinator)
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another(coordinator)
     assert (await second.configuration()).flows[0].topics.include == ("users",)

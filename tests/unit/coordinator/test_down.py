@@ -15,10 +15,7 @@ from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partitio
 
 async def test_down_drains_persists_and_stops_everything(world: World) -> None:
     """After down the last anchors are written, replicators and heartbeat are stopped, the settings are forgotten."""
-    world.kafka.add_topic("A", "orders", 2)
-    coordinator = await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 2)
+    coordinator, pool = await world.divided(2)
     for replicator in pool.values():
         for one in replicator.held:
             replicator.copy(one, 11)

@@ -131,8 +131,7 @@ async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
         await shown(first.partitions, lambda rows: "B can't be reached" in (rows[0].reason or ""))
         world.abandon(first)
     before = len(world.kafka.log)
-    second = world.coordinator()
-    await second.begin()
+    await world.another()
     await eventually(lambda: ORDERS in world.first.held)
     log = world.kafka.log[before:]
     assigned = next(index for index, line in enumerate(log) if line.startswith(f"assign {ORDERS}"))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from mirror_ray.observe.status import SystemStatus
-from tests.unit.coordinator.fakes import FLOW, QUICK, World, eventually, partition, settings, shown, texts
+from tests.unit.coordinator.fakes import FLOW, QUICK, World, eventually, partition, shown, texts
 
 
 async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: World) -> None:
     """After a kill the survivor has everything with a higher epoch, a replacement comes, the survivor never stopped."""
-    world.kafka.add_topic("A", "orders", 4)
-    await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
+    _, pool = await world.divided(4)
     kept, lost = set(pool[1].held), set(pool[2].held)
     victim = pool[2]
     for moved in lost:
@@ -48,10 +45,7 @@ async def test_assignment_made_during_an_exchange_goes_with_the_next(world: Worl
 
 async def test_silent_replicator_is_killed_before_its_partitions_move(world: World) -> None:
     """One that does not answer keeps its partitions until it has been killed."""
-    world.kafka.add_topic("A", "orders", 2)
-    await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
+    _, pool = await world.divided(2)
     (stuck,) = pool[2].held
     before = len(world.kafka.log)
     pool[2].silent = True
@@ -63,10 +57,7 @@ async def test_silent_replicator_is_killed_before_its_partitions_move(world: Wor
 
 async def test_scale_moves_the_newcomers_share_and_drains_before_removal(world: World) -> None:
     """From two to three at most a third moves, each released first; back to two, the third is drained and stopped."""
-    world.kafka.add_topic("A", "orders", 6)
-    coordinator = await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: sum(len(replicator.held) for replicator in pool.values()) == 6)
+    coordinator, pool = await world.divided(6)
     before = len(world.kafka.log)
     await coordinator.scale(3)
     await eventually(lambda: len(pool) == 3 and all(len(replicator.held) == 2 for replicator in pool.values()))

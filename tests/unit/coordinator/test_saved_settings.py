@@ -55,17 +55,14 @@ async def test_a_secret_is_kept_by_its_reference(world: World, tmp_path: Path) -
     kept = read_kept(world.memory.blob)
     assert isinstance(kept, SavedSettings)
     assert kept.settings == configured
-    world.abandon(first)
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another(first)
     assert (await second.configuration(), await second.starter()) == (configured, starter)
 
 
 async def test_what_an_older_version_kept_is_told_and_not_run(world: World) -> None:
     """It was a pickle, which can run anything; `up` begins from its file, as the sentence says."""
     world.memory.blob = pickle.dumps(_Harmful())
-    coordinator = world.coordinator()
-    await coordinator.begin()
+    coordinator = await world.another()
     assert not _Harmful.ran
     (event,) = await coordinator.events()
     assert event.level == "error"

@@ -117,9 +117,7 @@ async def test_an_operators_number_stays_until_load_counts_again(world: World) -
     await _shares(world, 2, 1, 1)
     await asyncio.sleep(0.5)
     assert await _running(coordinator) == 3
-    world.abandon(coordinator)
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another(coordinator)
     await asyncio.sleep(0.5)
     assert await _running(second) == 3
     status = (await second.status()).elastic

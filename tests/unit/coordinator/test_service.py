@@ -51,9 +51,7 @@ async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
     await coordinator.pause("A->B", "orders")
     await eventually(lambda: partition("orders") not in world.first.held)
     assert {row.topic: row.state for row in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
-    world.abandon(coordinator)
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another(coordinator)
     await _until(second, "orders", "paused")
     assert partition("orders") not in world.first.held
     await second.resume("A->B", "orders")
@@ -67,14 +65,10 @@ async def _until(coordinator: CoordinatorService, topic: str, state: str) -> Non
 
 async def test_restarted_coordinator_adopts_without_moving_anything(world: World) -> None:
     """The new coordinator finds settings, state and living replicators; no partition is released or assigned."""
-    world.kafka.add_topic("A", "orders", 4)
-    first = await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 2)
+    first, pool = await world.divided(4)
     world.abandon(first)
     before = len(world.kafka.log)
-    second = world.coordinator()
-    await second.begin()
+    second = await world.another()
     await shown(second.partitions, lambda rows: [row.state for row in rows] == ["copying"] * 4)
     pool[1].copy(next(iter(pool[1].held)), 20)
     await eventually(lambda: any("partition" in line for line in world.kafka.log[before:]))

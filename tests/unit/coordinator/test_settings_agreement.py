@@ -91,9 +91,7 @@ async def test_whoever_comes_second_has_not_started_it(world: World) -> None:
         await coordinator.apply(settings(100), None, False, "", BOB)
     await coordinator.apply(settings(100), None, False, None, BOB)
     assert await coordinator.starter() == ANN
-    world.abandon(coordinator)
-    again = world.coordinator()
-    await again.begin()
+    again = await world.another(coordinator)
     assert await again.starter() == ANN
     await again.down()
     await again.apply(settings(), None, False, "", BOB)

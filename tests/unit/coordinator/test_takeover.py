@@ -18,18 +18,9 @@ from tests.unit.coordinator.virtual_clock import virtual_loop
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
 
 
-@pytest.fixture
-def world(world: World) -> World:
-    """With one topic."""
-    world.kafka.add_topic("A", "orders", 2)
-    return world
-
-
 async def _one_each(world: World) -> tuple[FakeReplicator, FakeReplicator, FlowPartition, int]:
     """Two replicators with a partition each, the second one's, and how long the log is by now."""
-    await world.running(settings(replicators=2))
-    pool = world.ray.replicators
-    await eventually(lambda: len(pool) == 2 and len(pool[1].held) == len(pool[2].held) == 1)
+    _, pool = await world.divided(2)
     return pool[1], pool[2], next(iter(pool[2].held)), len(world.kafka.log)
 
 
@@ -105,13 +96,11 @@ async def test_silent_replicators_partitions_go_elsewhere_and_it_is_used_again(w
 async def test_silent_replicator_without_others_keeps_what_it_has(world: World) -> None:
     """Taking it away would only stop the copy: it may still be going on."""
     world.timing = replace(QUICK, unresponsive_s=60.0)
-    await world.running()
-    pool = world.ray.replicators
-    await eventually(lambda: len(pool[1].held) == 2)
+    await world.copying("orders", partitions=2)
     before = len(world.kafka.log)
-    pool[1].silent = True
+    world.first.silent = True
     await asyncio.sleep(5 * QUICK.silent_s)
-    pool[1].silent = False
+    world.first.silent = False
     await eventually(world.coordinators[0].parts.pool.candidates)
     assert not world.kafka.log.beginning("write grant", "assign", "release", since=before)
 
@@ -146,7 +135,7 @@ async def test_a_new_coordinator_waits_for_what_nobody_gave_back(world: World) -
     world.abandon(world.coordinators[0])
     lost.lost = True
     before = len(world.kafka.log)
-    await world.coordinator().begin()
+    await world.another()
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     assert not world.kafka.log.beginning(f"assign {same} ", since=before)
 
@@ -166,7 +155,7 @@ async def test_a_new_coordinator_does_not_wait_for_long_for_a_replicator_that_ha
     hung.health = at_last  # type: ignore[method-assign]
     world.timing = replace(QUICK, start_timeout_s=60.0)
     before = len(world.kafka.log)
-    await world.coordinator().begin()
+    await world.another()
     assert await _assigned(world, stray, before) > _WAIT_S - 0.1
     assert kept.held.keys() == {stray, same}
     hung.give_up(stray)
@@ -227,7 +216,6 @@ async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> N
 async def test_what_another_coordinator_took_is_missed(world: World) -> None:
     """One that does not know that it was replaced took a partition back, and heard of it alone."""
     world.timing = replace(QUICK, recount_s=0.05)
-    await world.running(settings(replicators=1))
-    await eventually(lambda: len(world.first.held) == 2)
+    await world.copying("orders", partitions=2)
     taken, _ = world.first.held.popitem()
     await eventually(lambda: taken in world.first.held)
