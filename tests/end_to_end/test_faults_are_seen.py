@@ -74,7 +74,7 @@ class Scene:
         raise AssertionError(f"{kind} of {subject} is not seen by {missing}: {problem}; {self.mirror.status()}")
 
     async def _missing(self, problem: Problem) -> list[str]:
-        shown: str = await self.page.look("document.querySelector('#view').textContent")
+        shown: str = await self.page.evaluate("document.querySelector('#view').textContent")
         told = {
             "the metrics": problem.text in await asyncio.to_thread(self._texts),
             "the page": problem.text in shown and problem.remedy in shown,
@@ -177,7 +177,7 @@ async def _use_the_page(scene: Scene) -> None:
 
     async def press(button: str) -> None:
         await page.wait(f"document.querySelector('{button}')")
-        await page.look(f"document.querySelector('{button}').click()")
+        await page.evaluate(f"document.querySelector('{button}').click()")
 
     async def states() -> set[str]:
         topics = await asyncio.to_thread(scene.mirror.topics)
@@ -187,7 +187,7 @@ async def _use_the_page(scene: Scene) -> None:
         found = await asyncio.to_thread(lambda: scene.mirror.replicators)
         return [each.state for each in found] == ["running"] * 3
 
-    await page.look("location.hash = '#/topics'")
+    await page.evaluate("location.hash = '#/topics'")
     await press(f'button[aria-label="pause {scene.topic}"]')
     await page.wait("document.querySelector('#ask').open")
     await page.type(_TOKEN)
@@ -195,12 +195,12 @@ async def _use_the_page(scene: Scene) -> None:
     await wait_until_async(lambda: _is(states, {"paused"}), 10, "paused")
     await press(f'button[aria-label="resume {scene.topic}"]')
     await wait_until_async(lambda: _is(states, {"copying"}), 10, "copying again")
-    await page.look("location.hash = '#/replicators'")
+    await page.evaluate("location.hash = '#/replicators'")
     await page.wait("document.querySelector('#wanted')?.value === '2'")
-    await page.look("document.querySelector('#wanted').value = '3'")
+    await page.evaluate("document.querySelector('#wanted').value = '3'")
     await press("#view .controls button")
     await wait_until_async(complete, 20, "three replicators")
-    await page.look("location.hash = '#/overview'")
+    await page.evaluate("location.hash = '#/overview'")
 
 
 async def _is(states: Callable[[], Awaitable[set[str]]], wanted: set[str]) -> bool:

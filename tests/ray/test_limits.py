@@ -56,7 +56,7 @@ def _assigned(mirror: Mirror) -> int:
     return sum("assigned" in event.text for event in mirror.events(1000))
 
 
-def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
+def test_limits_hold_and_quotas_are_reported(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
     """Of a flow in two replicators, by priority, of a topic, by the time of the week; changed while all of it runs."""
     first, second = make_topic(clusters.a, 4), make_topic(clusters.a, 4)
     copies = f"A.{first}", f"A.{second}"
@@ -90,7 +90,7 @@ def test_limits_hold_and_quotas_are_told(clusters: Clusters, make_topic: TopicMa
     asyncio.run(set_quota(clusters.b, "producer_byte_rate", _LIMIT / 2))
     try:
         _set(mirror, windows=None, topics=None)
-        wait_until(lambda: mirror.flows[0].why == "throttled by a quota of B's brokers", 20, "the quota is told of")
+        wait_until(lambda: mirror.flows[0].why == "throttled by a quota of B's brokers", 20, "the quota is reported")
     finally:
         asyncio.run(set_quota(clusters.b, "producer_byte_rate", None))
     wait_until(lambda: mirror.flows[0].lag_records == 0, 60, "all is copied")

@@ -98,7 +98,7 @@ def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> No
             ours = set(wanted)
             assert [record for record in found if record in ours] == wanted
     _groups(mirror, scene, sources, targets)
-    _told_alike(mirror, scene)
+    _reported_alike(mirror, scene)
     _verified(mirror, scene, killed_ms)
 
 
@@ -116,7 +116,7 @@ def _verified(mirror: Mirror, scene: Scene, killed_ms: int) -> None:
         assert [outcome.text for outcome in report.partitions if outcome.outcome != "equal"] == []
 
 
-def _told_alike(mirror: Mirror, scene: Scene) -> None:
+def _reported_alike(mirror: Mirror, scene: Scene) -> None:
     """``translate --all`` says what the checkpoint actor says."""
     settings, flow = mirror.settings(), FlowName("A", "B")
     rows = asyncio.run(carry_out(settings, BulkOrder(flow=flow), LocalMaps))
@@ -188,5 +188,5 @@ def _wait_for(mirror: Mirror, scene: Scene, group: str, remote: str, offset: int
             lambda: committed(scene.target, group, remote, 1) == {0: offset}, 20, f"{group} at {offset} in {remote}"
         )
     except AssertionError as error:
-        told = [str(p) for status in mirror.groups("A->B") if status.group == group for p in status.partitions]
-        raise AssertionError("\n".join([str(error), *told])) from None
+        reported = [str(p) for status in mirror.groups("A->B") if status.group == group for p in status.partitions]
+        raise AssertionError("\n".join([str(error), *reported])) from None

@@ -47,13 +47,13 @@ def holder(ray_session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
 
 def test_the_second_waits_until_the_first_is_gone(holder: subprocess.Popen[str]) -> None:
     """It names command, user, process and time once, gives up in the end, and goes on when the first was killed."""
-    told: list[str] = []
+    lines: list[str] = []
     with pytest.raises(MirrorError, match=rf"report A->B of .*process {holder.pid}, since .*give the command again"):
-        reserve(_BUNDLES, "verify A->B", told.append, most_wait_s=1.2)
-    (line,) = told
+        reserve(_BUNDLES, "verify A->B", lines.append, most_wait_s=1.2)
+    (line,) = lines
     assert f"process {holder.pid}" in line
     assert "report A->B" in line
     os.kill(holder.pid, signal.SIGKILL)
-    room = reserve(_BUNDLES, "verify A->B", told.append, most_wait_s=60.0)
+    room = reserve(_BUNDLES, "verify A->B", lines.append, most_wait_s=60.0)
     remove_placement_group(room)
-    remove_placement_group(reserve(_BUNDLES, "translate A->B", told.append, most_wait_s=10.0))
+    remove_placement_group(reserve(_BUNDLES, "translate A->B", lines.append, most_wait_s=10.0))

@@ -31,13 +31,13 @@ class Page:
     async def listen(self) -> None:
         """Take what the browser says, until it ends."""
         async for message in self._socket:
-            told = json.loads(message.data)
-            if (answer := self._answers.pop(told.get("id", 0), None)) is not None:
-                answer.set_result(told)
-            elif told.get("method") == "Runtime.exceptionThrown":
-                self.errors.append(str(told["params"]["exceptionDetails"]))
-            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
-                self.errors.append(str(told["params"]["entry"]))
+            reply = json.loads(message.data)
+            if (answer := self._answers.pop(reply.get("id", 0), None)) is not None:
+                answer.set_result(reply)
+            elif reply.get("method") == "Runtime.exceptionThrown":
+                self.errors.append(str(reply["params"]["exceptionDetails"]))
+            elif reply.get("method") == "Log.entryAdded" and reply["params"]["entry"]["level"] == "error":
+                self.errors.append(str(reply["params"]["entry"]))
 
     async def call(self, method: str, **parameters: Any) -> Any:
         """A command of the protocol."""
@@ -45,15 +45,15 @@ class Page:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
-        told = await asyncio.wait_for(answer, _START_S)
-        assert "error" not in told, told
-        return told["result"]
+        reply = await asyncio.wait_for(answer, _START_S)
+        assert "error" not in reply, reply
+        return reply["result"]
 
-    async def look(self, expression: str) -> Any:
+    async def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript."""
-        told = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        reply = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     async def wait(self, expression: str, timeout_s: float = 10.0) -> None:
         """Wait until an expression is true.
@@ -63,10 +63,10 @@ class Page:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not await self.look(f"!!({expression})"):  # noqa: ASYNC110 - a page has no event for us
+                while not await self.evaluate(f"!!({expression})"):  # noqa: ASYNC110 - a page has no event for us
                     await asyncio.sleep(_POLL_S)
                 return
-        shown = await self.look("document.body.innerText")
+        shown = await self.evaluate("document.body.innerText")
         raise AssertionError(f"not within {timeout_s:g} s: {expression}; errors {self.errors}; the page: {shown}")
 
     async def open(self, url: str) -> None:
@@ -84,7 +84,7 @@ class Page:
 
     async def enter(self, element: str) -> None:
         """Press Enter on an element, a JavaScript expression, as somebody without a mouse does."""
-        await self.look(f"{element}.focus()")
+        await self.evaluate(f"{element}.focus()")
         await self.press("Enter")
 
     async def press(self, key: str) -> None:
@@ -108,8 +108,8 @@ class Page:
 
     async def shoot(self) -> bytes:
         """A picture of the window, as PNG."""
-        told = await self.call("Page.captureScreenshot", format="png")
-        return base64.b64decode(told["data"])
+        reply = await self.call("Page.captureScreenshot", format="png")
+        return base64.b64decode(reply["data"])
 
 
 _CODES = {"Enter": 13, "Tab": 9, "Space": 32, "Escape": 27}
@@ -143,13 +143,13 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
         await process.wait()
 
 
-async def _port(told: Path) -> int:
+async def _port(path: Path) -> int:
     """The browser writes its port into a file of two lines."""
     text = ""
     async with asyncio.timeout(_START_S):
         while "\n" not in text:
             await asyncio.sleep(_POLL_S)
-            text = await asyncio.to_thread(_text, told)
+            text = await asyncio.to_thread(_text, path)
     return int(text.splitlines()[0])
 
 

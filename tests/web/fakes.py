@@ -51,7 +51,7 @@ class FakeSystem:
     seen: SystemSnapshot = field(default_factory=picture)
     absent: bool = False
     asked: int = 0
-    told: list[tuple[Any, ...]] = field(default_factory=list)
+    commands: list[tuple[Any, ...]] = field(default_factory=list)
     carried: tuple[GroupStatus, ...] = ()
     kept: tuple[AuditEntry, ...] = ()
     wanted: AuditQuery | None = None
@@ -92,18 +92,18 @@ class FakeSystem:
         return newest(self.kept, wanted)
 
     async def pause(self, flow: str, topic: str | None, partition: int | None) -> None:
-        self.told.append(("pause", flow, topic, partition))
+        self.commands.append(("pause", flow, topic, partition))
 
     async def resume(self, flow: str, topic: str | None, partition: int | None) -> None:
-        self.told.append(("resume", flow, topic, partition))
+        self.commands.append(("resume", flow, topic, partition))
 
     async def scale(self, replicators: int) -> None:
         if replicators < 1:
             raise ConfigError("scale needs at least one replicator")
-        self.told.append(("scale", replicators))
+        self.commands.append(("scale", replicators))
 
     async def set(self, flow: str | None, changes: Mapping[str, str | None], dry_run: bool) -> SettingsDifference:
-        self.told.append(("set", flow, dict(changes), dry_run))
+        self.commands.append(("set", flow, dict(changes), dry_run))
         key = KeyChange(key="topics.include", before=".*", after="orders", effect="topics")
         return SettingsDifference(flows=(FlowChange(flow=str(flow), verdict="configured", keys=(key,)),), system=())
 

@@ -72,9 +72,9 @@ def _requests(draw: st.DrawFn) -> tuple[bytes, bool]:
     headers = [b"Host: 127.0.0.1", b"Connection: close", *draw(st.lists(st.sampled_from(_HEADERS), max_size=3))]
     headers += [_RIGHT, b"Content-Type: application/json"] if holds else []
     headers += [b"Content-Length: %d" % len(body)] if draw(st.booleans()) else []
-    whole = b"\r\n".join([method + b" " + path + b" HTTP/1.1", *headers, b"", body])
-    cut = draw(st.integers(0, len(whole)))
-    return draw(st.sampled_from((whole, whole, whole, whole[:cut], whole[:cut] + b"\x00" + whole[cut:]))), holds
+    data = b"\r\n".join([method + b" " + path + b" HTTP/1.1", *headers, b"", body])
+    cut = draw(st.integers(0, len(data)))
+    return draw(st.sampled_from((data, data, data, data[:cut], data[:cut] + b"\x00" + data[cut:]))), holds
 
 
 @given(requests=st.lists(_requests() | st.tuples(st.binary(max_size=300), st.just(False)), min_size=40, max_size=60))
@@ -87,16 +87,16 @@ def _requests(draw: st.DrawFn) -> tuple[bytes, bool]:
 )
 def test_no_request_breaks_anything(requests: list[tuple[bytes, bool]]) -> None:
     """A longer run, with others each time: ``make fuzz-web``."""
-    told = _Told()
-    logging.getLogger().addHandler(told)
+    logged = _LoggedErrors()
+    logging.getLogger().addHandler(logged)
     try:
         asyncio.run(_try(requests))
     finally:
-        logging.getLogger().removeHandler(told)
-    assert told.wrong == []
+        logging.getLogger().removeHandler(logged)
+    assert logged.wrong == []
 
 
-class _Told(logging.Handler):
+class _LoggedErrors(logging.Handler):
     """Keeps what is logged with a traceback, or as an error."""
 
     def __init__(self) -> None:
@@ -113,14 +113,14 @@ async def _try(requests: list[tuple[bytes, bool]]) -> None:
     async with site(bounds=quick) as there:
 
         async def one(sent: bytes, holds: bool) -> None:
-            before = len(there.system.told)
+            before = len(there.system.commands)
             code = status(await send(there.port, sent, wait_s=3.0))
-            # 503: nobody has asked for a picture yet.
+            # 503: nobody has asked for a snapshot yet.
             assert code < 500 or code == 503, (sent, code)
-            assert holds or len(there.system.told) == before, sent
+            assert holds or len(there.system.commands) == before, sent
 
         for sent, holds in requests:
             await one(sent, holds)
         assert (await there.get("/healthz"))[0] == 200
-        for act in there.system.told:
+        for act in there.system.commands:
             json.dumps(act, ensure_ascii=False).encode()

@@ -41,8 +41,8 @@ def _laggard(system: FakeSystem) -> SystemSnapshot:
     topics = tuple(
         replace(row, state="stopped", lag_records=9_000) if row.topic == "topic-7" else row for row in seen.topics
     )
-    paused = any(told[0] == "pause" for told in system.told) and not any(told[0] == "resume" for told in system.told)
-    if paused:
+    names = [command[0] for command in system.commands]
+    if "pause" in names and "resume" not in names:
         topics = tuple(replace(topic, state="paused") if topic.topic == "topic-7" else topic for topic in topics)
     return replace(seen, topics=topics, partitions=partitions)
 
@@ -60,22 +60,26 @@ async def test_find_the_laggard_see_why_pause_resume_and_scale(there: Site, page
     await page.wait("document.querySelector('#view tbody tr:first-child a')?.textContent === 'topic-7'")
     await page.enter("document.querySelector('#view tbody tr:first-child a')")
     await page.wait("document.querySelector('#view tbody tr')?.textContent.includes('TOPIC_AUTHORIZATION_FAILED')")
-    await page.look("location.hash = '#/topics'")
+    await page.evaluate("location.hash = '#/topics'")
     await _press_button(page, "pause topic-7")
     await page.wait("document.querySelector('#ask').open")
     await page.type(TOKEN)
     await page.press("Enter")
-    await page.wait("document.querySelector('#told').textContent === 'pause: done'")
+    await page.wait("document.querySelector('#outcome').textContent === 'pause: done'")
     there.show(_laggard(there.system))
     await _press_button(page, "resume topic-7")
-    await page.wait("document.querySelector('#told').textContent === 'resume: done'")
-    await page.look("location.hash = '#/replicators'")
+    await page.wait("document.querySelector('#outcome').textContent === 'resume: done'")
+    await page.evaluate("location.hash = '#/replicators'")
     await page.wait("document.querySelector('#wanted')?.value === '2'")
-    await page.look("document.querySelector('#wanted').focus(); document.querySelector('#wanted').select()")
+    await page.evaluate("document.querySelector('#wanted').focus(); document.querySelector('#wanted').select()")
     await page.type("3")
     await page.enter("document.querySelector('#view .controls button')")
-    await page.wait("document.querySelector('#told').textContent === 'scale: done'")
-    assert there.system.told == [("pause", "A->B", "topic-7", None), ("resume", "A->B", "topic-7", None), ("scale", 3)]
+    await page.wait("document.querySelector('#outcome').textContent === 'scale: done'")
+    assert there.system.commands == [
+        ("pause", "A->B", "topic-7", None),
+        ("resume", "A->B", "topic-7", None),
+        ("scale", 3),
+    ]
 
 
 async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: Site, page: Page) -> None:
@@ -85,28 +89,28 @@ async def test_what_traffic_costs_and_why_there_are_so_many_replicators(there: S
     there.show(replace(seen, system=replace(seen.system, elastic=elastic)))
     await page.wait("document.querySelector('#view').textContent.includes('A->B: held back by its limits')")
     await page.wait("document.querySelector('#view').textContent.includes('EUR an hour at this rate, at 0.02 a GB')")
-    assert await page.look("document.querySelector('#view td.cost').textContent") == "0.50"
-    await page.look("location.hash = '#/replicators'")
+    assert await page.evaluate("document.querySelector('#view td.cost').textContent") == "0.50"
+    await page.evaluate("location.hash = '#/replicators'")
     await page.wait("document.querySelector('#view').textContent.includes('By load, 1 to 4: all is calm.')")
     free = replace(seen, system=replace(seen.system, price_per_gb=0.0))
     there.show(free)
-    await page.look("location.hash = '#/topics'")
+    await page.evaluate("location.hash = '#/topics'")
     await page.wait("document.querySelector('#view td.cost') && !document.querySelector('#view td.cost').offsetParent")
 
 
-async def test_a_key_is_changed_after_a_look_at_what_it_touches(there: Site, page: Page) -> None:
+async def test_a_key_is_changed_after_its_plan_was_shown(there: Site, page: Page) -> None:
     """First nothing is done; the answer is the system's."""
-    await page.look(f"{_UNLOCK}; location.hash = '#/change'")
+    await page.evaluate(f"{_UNLOCK}; location.hash = '#/change'")
     await page.wait("document.querySelectorAll('#flow option').length === 2")
-    await page.look("document.querySelector('#flow').value = 'A->B'")
+    await page.evaluate("document.querySelector('#flow').value = 'A->B'")
     for field, text in (("key", "topics.include"), ("value", "orders.*")):
-        await page.look(f"document.querySelector('#{field}').focus()")
+        await page.evaluate(f"document.querySelector('#{field}').focus()")
         await page.type(text)
     for number, said in ((0, "It would be"), (1, "Done")):
         await page.enter(f"document.querySelectorAll('#view button')[{number}]")
         await page.wait(f"document.querySelector('#touched').textContent.startsWith('{said}')")
     changes = {"topics.include": "orders.*"}
-    assert there.system.told == [("set", "A->B", changes, True), ("set", "A->B", changes, False)]
+    assert there.system.commands == [("set", "A->B", changes, True), ("set", "A->B", changes, False)]
 
 
 async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
@@ -114,9 +118,9 @@ async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
     offsets: dict[str, Any] = {"source_offset": 1_200, "target_offset": 1_150, "committed_offset": 1_100}
     partition = group_partition_status(3, state="kept", reason="committed there by somebody else", **offsets)
     there.system.carried = (group_status(partition, state="kept"),)
-    await page.look("location.hash = '#/groups'")
+    await page.evaluate("location.hash = '#/groups'")
     await page.wait("document.querySelector('#view tbody tr')")
-    cells = await page.look("[...document.querySelectorAll('#view tbody tr td')].map((each) => each.textContent)")
+    cells = await page.evaluate("[...document.querySelectorAll('#view tbody tr td')].map((cell) => cell.textContent)")
     assert cells == [
         *("billing", "A->B", "orders 3", "kept", "1,200", "1,150", "1,100", "yes"),
         "committed there by somebody else",
@@ -126,15 +130,15 @@ async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
 async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: Page) -> None:
     """With its text and the next step, in the title too; without a reload."""
     shown = "document.querySelector('#view .problem')?.innerText ?? ''"
-    assert "orders-3: stopped" in await page.look(shown)
-    assert "Next: do something" in await page.look(shown)
-    assert (await page.look("document.title")).startswith("(1) mirror-ray")
+    assert "orders-3: stopped" in await page.evaluate(shown)
+    assert "Next: do something" in await page.evaluate(shown)
+    assert (await page.evaluate("document.title")).startswith("(1) mirror-ray")
     there.show(picture(problems=()))
     await page.wait("document.querySelector('#view .allwell')")
     there.system.absent = True
     there.clock.now_s += 60
     await page.wait("document.querySelector('#health').textContent.startsWith('old')")
-    assert "coordinator does not answer" in await page.look(shown)
+    assert "coordinator does not answer" in await page.evaluate(shown)
 
 
 async def test_names_of_others_are_text(there: Site, page: Page) -> None:
@@ -148,12 +152,12 @@ async def test_names_of_others_are_text(there: Site, page: Page) -> None:
     there.system.seen = replace(seen, topics=topics, events=events, system=system, time_ms=later_ms)
     there.system.kept = (kept(subject=_HOSTILE, after=_HOSTILE, operator=_HOSTILE, error=_HOSTILE),)
     there.clock.now_s += 2
-    await page.look(_UNLOCK)
+    await page.evaluate(_UNLOCK)
     for view in ("overview", "topics", "events", "history", "audit"):
-        await page.look(f"location.hash = '#/{view}'")
+        await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view').innerText.includes('onerror=')")
-        assert await page.look("document.querySelectorAll('#view img').length") == 0
-    assert "broken" not in await page.look("document.body.innerText.replaceAll(\"append('broken')\", '')")
+        assert await page.evaluate("document.querySelectorAll('#view img').length") == 0
+    assert "broken" not in await page.evaluate("document.body.innerText.replaceAll(\"append('broken')\", '')")
 
 
 async def test_who_changed_what_is_found(there: Site, page: Page) -> None:
@@ -163,18 +167,20 @@ async def test_who_changed_what_is_found(there: Site, page: Page) -> None:
         kept(id="2", kind="pause", cluster="", subject="flow A->B", operator="ann@desk", after="paused: orders"),
         kept(id="3", kind="scale", cluster="", subject="system mirror", operator="page 10.0.0.7"),
     )
-    await page.look(f"{_UNLOCK}; location.hash = '#/audit'")
+    await page.evaluate(f"{_UNLOCK}; location.hash = '#/audit'")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 3")
-    assert "page 10.0.0.7" in await page.look("document.querySelector('#view tbody tr').textContent")
-    assert "mirror coordinator" in await page.look("document.querySelector('#view tbody tr:last-child').textContent")
+    assert "page 10.0.0.7" in await page.evaluate("document.querySelector('#view tbody tr').textContent")
+    assert "mirror coordinator" in await page.evaluate(
+        "document.querySelector('#view tbody tr:last-child').textContent"
+    )
     chosen = "document.getElementById('kind')"
-    await page.look(f"{chosen}.value = 'pause'; {chosen}.dispatchEvent(new Event('change'))")
+    await page.evaluate(f"{chosen}.value = 'pause'; {chosen}.dispatchEvent(new Event('change'))")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
-    assert "paused: orders" in await page.look("document.querySelector('#view tbody tr').textContent")
-    await page.look(f"{chosen}.value = ''; {chosen}.dispatchEvent(new Event('change'))")
+    assert "paused: orders" in await page.evaluate("document.querySelector('#view tbody tr').textContent")
+    await page.evaluate(f"{chosen}.value = ''; {chosen}.dispatchEvent(new Event('change'))")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 3")
     search = "document.getElementById('who')"
-    await page.look(f"{search}.value = 'ANN@'; {search}.dispatchEvent(new Event('input'))")
+    await page.evaluate(f"{search}.value = 'ANN@'; {search}.dispatchEvent(new Event('input'))")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
 
 
@@ -184,13 +190,13 @@ async def test_a_phone_shows_every_view_without_scrolling_sideways(there: Site, 
     there.system.seen = _laggard(there.system)
     there.system.kept = (kept(after="a-long-name.of-something." * 20, operator="ann@a-machine-with-a-long-name"),)
     await page.size(390, 844, dark=dark)
-    await page.look(_UNLOCK)
+    await page.evaluate(_UNLOCK)
     for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events", "audit"):
-        await page.look(f"location.hash = '#/{view}'")
+        await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view .card')")
-        assert await page.look("document.documentElement.scrollWidth") <= 390, view
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390, view
     for name in ("--text", "--quiet", "--accent", "--good", "--warn", "--bad"):
-        assert await page.look(_CONTRAST.replace("NAME", name)) >= 4.5, name
+        assert await page.evaluate(_CONTRAST.replace("NAME", name)) >= 4.5, name
 
 
 _CONTRAST = """(() => {
@@ -212,6 +218,6 @@ async def test_five_thousand_partitions_stay_quick(there: Site, page: Page) -> N
     there.show(picture(topics=500, partitions=10))
     for view, text in (("topics", "100 of 500"), ("topic/A-%3EB/topic-499", "A->B, to A.topic-499")):
         began_s = time.monotonic()
-        await page.look(f"location.hash = '#/{view}'")
+        await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait(f"document.querySelector('#view').innerText.includes('{text}')")
         assert time.monotonic() - began_s < 1.0, view

@@ -40,23 +40,23 @@ async def _unlock(page: Page, token: str) -> None:
 
 
 async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page: Page) -> None:
-    """Nothing before; a wrong one is told; one that may only look does not act, and another one does, by its name."""
+    """Nothing before; a wrong one is reported; one for reading does not act, and another one does, by its name."""
     await _unlock(page, "not-a-token-of-anybody")
     await page.wait("document.querySelector('#token').textContent === 'Unlock'")
     await page.wait(f"{_HEALTH}.includes('a token is needed')")
-    assert not await page.look("document.querySelector('#view tbody tr')?.textContent.includes('orders') ?? false")
+    assert not await page.evaluate("document.querySelector('#view tbody tr')?.textContent.includes('orders') ?? false")
     await page.enter("document.querySelector('#token')")
     await _unlock(page, BOB)
     await page.wait(_PAUSE)
     await page.enter(f"{_PAUSE}")
-    await page.wait("document.querySelector('#told').textContent.includes('bob may look, and not act')")
+    await page.wait("document.querySelector('#outcome').textContent.includes('bob may look, and not act')")
     for _ in range(2):
         await page.enter("document.querySelector('#token')")
     await _unlock(page, ALICE)
     await page.wait(f"{_HEALTH}.includes('problem')")
     await page.enter(f"{_PAUSE}")
-    await page.wait("document.querySelector('#told').textContent === 'pause: done'")
-    assert (there.system.told, there.system.operators) == (
+    await page.wait("document.querySelector('#outcome').textContent === 'pause: done'")
+    assert (there.system.commands, there.system.operators) == (
         [("pause", "A->B", "orders", None)],
         ["page alice@127.0.0.1"],
     )
@@ -64,7 +64,7 @@ async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page
 
 async def test_a_late_refusal_is_of_the_token_that_was_asked_with(page: Page) -> None:
     """What was asked for without a token, and is refused when one is there by now, does not take that one away."""
-    await page.look(
+    await page.evaluate(
         "{ const real = window.fetch; window.fetch = async (...asked) => { const answer = await real(...asked);"
         " if (answer.status === 401) await new Promise((done) => setTimeout(done, 1900)); return answer; }; }"
     )
@@ -72,8 +72,8 @@ async def test_a_late_refusal_is_of_the_token_that_was_asked_with(page: Page) ->
     await _unlock(page, BOB)
     await page.wait(_PAUSE)
     await asyncio.sleep(2.5)
-    assert await page.look("document.querySelector('#token').textContent") == "Lock"
-    assert await page.look(f"{_PAUSE} !== null")
+    assert await page.evaluate("document.querySelector('#token').textContent") == "Lock"
+    assert await page.evaluate(f"{_PAUSE} !== null")
 
 
 async def test_one_view_may_want_a_token(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ async def test_what_is_followed_is_followed_again(there: Site, page: Page) -> No
     """When the gateway was away, or gave the place to somebody else: each event is shown once."""
     await _unlock(page, ALICE)
     await page.wait(_PAUSE)
-    await page.look("location.hash = '#/events'")
+    await page.evaluate("location.hash = '#/events'")
     await page.wait("document.querySelectorAll('#view tbody tr').length === 1")
     await there.end_streams()
     await page.wait(f"{_HEALTH}.includes('does not answer')")
     await page.wait(f"{_HEALTH}.includes('problem')")
-    assert await page.look("document.querySelectorAll('#view tbody tr').length") == 1
+    assert await page.evaluate("document.querySelectorAll('#view tbody tr').length") == 1

@@ -79,7 +79,7 @@ async def test_acts_reach_the_system(there: Site) -> None:
         assert (await there.act("/api/v1/pause", body))[0] == 200
     assert (await there.act("/api/v1/resume", {"flow": "A->B", "topic": "orders", "partition": 3}))[0] == 200
     assert (await there.act("/api/v1/scale", {"replicators": 3}))[0] == 200
-    assert there.system.told == [
+    assert there.system.commands == [
         ("pause", "A->B", None, None),
         ("pause", "A->B", "orders", None),
         ("resume", "A->B", "orders", 3),
@@ -105,10 +105,10 @@ async def test_acts_need_the_token() -> None:
         for token in (None, "", TOKEN[:-1], f"{TOKEN}2"):
             assert (await there.act("/api/v1/pause", {"flow": "A->B"}, token))[0] == 401
         assert (await there.act("/api/v1/pause", {"flow": "A->B"}, "schlüssel"))[0] == 401
-        assert there.system.told == []
+        assert there.system.commands == []
     async with site(token=None) as there:
         status, refused = await there.act("/api/v1/pause", {"flow": "A->B"})
-        assert (status, there.system.told) == (403, [])
+        assert (status, there.system.commands) == (403, [])
         assert "gateway.token" in refused["error"]
 
 
@@ -119,7 +119,7 @@ async def test_acts_need_the_token() -> None:
 async def test_acts_that_say_nothing_clear_are_refused(there: Site, body: object) -> None:
     """And nothing is done."""
     status, refused = await there.act("/api/v1/pause", body)
-    assert (status, there.system.told) == (400, [])
+    assert (status, there.system.commands) == (400, [])
     assert refused["error"]
 
 
@@ -136,7 +136,7 @@ async def test_a_foreign_form_can_not_act(there: Site) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
     async with there.session.post(there.url + "/api/v1/pause", data='{"flow":"A->B"}', headers=headers) as answer:
         assert answer.status == 415
-    assert there.system.told == []
+    assert there.system.commands == []
 
 
 async def test_a_foreign_name_for_this_machine_is_refused(there: Site) -> None:
@@ -198,7 +198,7 @@ async def test_the_token_sets_neither_code_nor_credentials(there: Site) -> None:
     """Whoever has it operates the system, and does not own the machine."""
     for key in ("transforms.chain", "policy.class", "gateway.token", "clusters.A.bootstrap_servers", "spark.executors"):
         status, refused = await there.act("/api/v1/set", {"flow": "A->B", "changes": {key: "x"}})
-        assert (status, there.system.told) == (400, [])
+        assert (status, there.system.commands) == (400, [])
         assert key in refused["error"]
 
 
@@ -209,7 +209,7 @@ async def test_keys_are_set_and_what_that_touches_is_the_answer(there: Site) -> 
     assert (status, answer["done"], answer["text"]) == (200, False, "A->B configured (topics)")
     assert answer["flows"][0]["keys"][0]["effect"] == "topics"
     assert (await there.act("/api/v1/set", body))[1]["done"] is True
-    assert [event[1:] for event in there.system.told] == [
+    assert [event[1:] for event in there.system.commands] == [
         ("A->B", body["changes"], reading) for reading in (True, False)
     ]
     for wrong in ({"changes": {"a": 1}}, {"flow": 3, "changes": {}}, {"changes": {}, "dry_run": "no"}):

@@ -36,7 +36,7 @@ _TOKEN = TOKEN.encode()
     ],
 )
 async def test_what_is_no_request_writes_no_traceback(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """It is refused, and counted; one line tells of all that came."""
+    """It is refused, and counted; one line reports all that came."""
     async with site() as there:
         for _ in range(3):
             assert status(await send(there.port, sent)) in (400, 431)
@@ -49,11 +49,11 @@ async def test_what_is_no_request_writes_no_traceback(sent: bytes, caplog: pytes
 
 async def test_a_body_may_come_in_pieces(there: Site) -> None:
     """A proxy, a TLS terminator, a slow link split it anywhere."""
-    whole = act(b'{"flow": "A->B", "topic": "orders"}', _TOKEN)
-    head = whole.index(b"\r\n\r\n") + 4
-    for at in (head, head + 12, len(whole) - 1):
-        assert status(await send(there.port, whole[:at], whole[at:])) == 200
-    assert there.system.told == [("pause", "A->B", "orders", None)] * 3
+    data = act(b'{"flow": "A->B", "topic": "orders"}', _TOKEN)
+    head = data.index(b"\r\n\r\n") + 4
+    for at in (head, head + 12, len(data) - 1):
+        assert status(await send(there.port, data[:at], data[at:])) == 200
+    assert there.system.commands == [("pause", "A->B", "orders", None)] * 3
 
 
 @pytest.mark.parametrize("announced", [True, False])
@@ -61,12 +61,12 @@ async def test_a_body_over_the_limit_is_413(announced: bool) -> None:
     """Whether it says its length before or comes in chunks."""
     body = b'{"flow": "' + b"a" * 100_000 + b'"}'
     async with site() as there:
-        whole = act(body, _TOKEN)
+        data = act(body, _TOKEN)
         if not announced:
             chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-            whole = whole.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked").replace(body, chunk)
-        assert status(await send(there.port, whole)) == 413
-        assert there.system.told == []
+            data = data.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked").replace(body, chunk)
+        assert status(await send(there.port, data)) == 413
+        assert there.system.commands == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_a_body_that_means_nothing_is_400(body: bytes, says: str, caplog: 
     """The system never hears of it: what is no Unicode would break whoever shows the event."""
     async with site() as there:
         answer = await send(there.port, act(body, _TOKEN))
-        assert (status(answer), there.system.told) == (400, [])
+        assert (status(answer), there.system.commands) == (400, [])
         assert says in json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
     assert not caplog.records
 
@@ -101,7 +101,7 @@ async def test_a_body_that_means_nothing_is_400(body: bytes, says: str, caplog: 
 async def test_a_pair_of_surrogates_is_a_character(there: Site) -> None:
     """JSON writes it so."""
     assert status(await send(there.port, act(b'{"flow": "A->B", "topic": "\\ud83d\\ude00"}', _TOKEN))) == 200
-    assert there.system.told == [("pause", "A->B", "\U0001f600", None)]
+    assert there.system.commands == [("pause", "A->B", "\U0001f600", None)]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ async def test_a_pair_of_surrogates_is_a_character(there: Site) -> None:
 async def test_a_question_that_is_none_is_400(path: str, caplog: pytest.LogCaptureFixture) -> None:
     """Before anybody is asked."""
     async with site() as there:
-        whole = request("GET", "/x").replace(b"/x", path.encode("utf-8", "surrogateescape"))
-        answer = await send(there.port, whole)
+        data = request("GET", "/x").replace(b"/x", path.encode("utf-8", "surrogateescape"))
+        answer = await send(there.port, data)
         assert (status(answer), there.system.wanted) == (400, None)
     assert not caplog.records
 
@@ -164,7 +164,7 @@ async def test_half_a_body_is_not_waited_for() -> None:
     """It is 408, and nothing is done."""
     async with site(bounds=replace(BOUNDS, body_s=0.1, linger_s=0.05)) as there:
         assert status(await send(there.port, act(PAUSE, _TOKEN)[:-1])) == 408
-        assert there.system.told == []
+        assert there.system.commands == []
 
 
 async def test_connections_are_bounded_and_health_is_answered(caplog: pytest.LogCaptureFixture) -> None:

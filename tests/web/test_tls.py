@@ -101,7 +101,7 @@ async def test_a_handshake_that_does_not_end_is_not_waited_for(
 async def test_a_new_certificate_takes_the_place_of_the_old_one(
     there: Site, authority: CertificateAuthority, pem: Path
 ) -> None:
-    """Without a stop: for new connections. One that can't be used is told, and the old one stays."""
+    """Without a stop: for new connections. One that can't be used is reported, and the old one stays."""
     url = there.url.replace("127.0.0.1", "localhost")
     async with there.session.get(f"{url}/api/v1/stream", ssl=_trusting(authority)) as answer:
         await answer.content.readline()

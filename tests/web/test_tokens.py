@@ -1,4 +1,4 @@
-"""Who gets in at the gateway: tokens that are none, of users, for reading; and how wrong ones are told."""
+"""Who gets in at the gateway: tokens that are none, of users, for reading; and how wrong ones are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_a_token_that_is_none_lets_nobody_act(token: str, header: bytes | 
     async with site(token=token) as there:
         headers = [JSON] if header is None else [JSON, ("Authorization", header.strip(b"\n"))]
         answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, headers))
-        assert (status(answer), there.system.told) == (403, [])
+        assert (status(answer), there.system.commands) == (403, [])
         assert b"acts are off" in answer
 
 
@@ -48,7 +48,7 @@ async def test_only_the_bearer_s_token_counts(header: bytes, caplog: pytest.LogC
     """Anything else is 401, whatever bytes it is made of, and writes nothing to the log."""
     async with site() as there:
         answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, ("Authorization", header)]))
-        assert (status(answer), there.system.told) == (401, [])
+        assert (status(answer), there.system.commands) == (401, [])
         assert b"WWW-Authenticate: Bearer" in answer
     assert not tracebacks(caplog)
 
@@ -58,7 +58,7 @@ async def test_two_authorizations_are_none(there: Site) -> None:
     right = ("Authorization", b"Bearer " + _TOKEN)
     answer = await send(there.port, request("POST", "/api/v1/pause", PAUSE, [JSON, right, right]))
     assert status(answer) in (400, 401)
-    assert there.system.told == []
+    assert there.system.commands == []
 
 
 async def test_each_user_is_named_and_does_what_he_may() -> None:
@@ -69,7 +69,7 @@ async def test_each_user_is_named_and_does_what_he_may() -> None:
         code, refused = await there.act("/api/v1/pause", {"flow": "A->B"}, BOB)
         assert (code, refused["error"]) == (403, "bob may look, and not act: gateway.tokens says what each may")
         assert there.system.operators == ["page 127.0.0.1", "page alice@127.0.0.1"]
-        assert len(there.system.told) == 2
+        assert len(there.system.commands) == 2
 
 
 async def test_reading_needs_a_token_where_that_is_asked() -> None:
@@ -103,7 +103,7 @@ async def test_wrong_tokens_are_told_in_one_line(caplog: pytest.LogCaptureFixtur
         assert (notice.level, notice.refused) == ("warning", True)
         assert there.access.notices() == []
         # Neither Kafka nor the coordinator hears of it by the request itself.
-        assert (there.system.asked, there.system.wanted, there.system.told) == (0, None, [])
+        assert (there.system.asked, there.system.wanted, there.system.commands) == (0, None, [])
     assert not caplog.records
 
 
@@ -145,7 +145,7 @@ async def test_where_there_are_tokens_strangers_do_not_ask_kafka() -> None:
 
 
 def test_a_token_is_followed_where_its_file_goes(tmp_path: Path) -> None:
-    """A new one holds at the next look, the old one no more; one that can't be is told, and changes nothing."""
+    """A new one holds at the next check, the old one no more; one that can't be is reported, and changes nothing."""
     one, other, file = "the-first-token-0123456789", "the-second-token-0123456789", tmp_path / "token"
     file.write_text(f"{one}\n")
     secret = Secret(f"${{dir:{tmp_path}:token}}", STANDARD_PROVIDERS)

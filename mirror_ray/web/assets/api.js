@@ -1,4 +1,4 @@
-// The way to the gateway: a stream of pictures, questions, and acts, with a token where there is one.
+// The way to the gateway: a stream of snapshots, queries, and commands, with a token where there is one.
 
 const KEY = "mirror-ray-token";
 const AGAIN_MS = 2000;
@@ -30,7 +30,7 @@ export function forget(error) {
   return true;
 }
 
-async function told(answer, asked) {
+async function parsed(answer, asked) {
   const body = await answer.json();
   if (answer.ok) return body;
   throw answer.status === 401 ? new Unknown(body.error, asked) : new Error(body.error);
@@ -39,13 +39,13 @@ async function told(answer, asked) {
 /** @param {string} path */
 export async function get(path) {
   const asked = token();
-  return told(await fetch(path, { headers: known() }), asked);
+  return parsed(await fetch(path, { headers: known() }), asked);
 }
 
 /** @param {string} name @param {object} body */
 export async function act(name, body) {
   const asked = token();
-  return told(await fetch(`/api/v1/${name}`, {
+  return parsed(await fetch(`/api/v1/${name}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...known() },
     body: JSON.stringify(body),
@@ -53,9 +53,9 @@ export async function act(name, body) {
 }
 
 /**
- * Call `show` with each new picture, and with null when the gateway can't be reached; `locked` when it wants a token.
+ * Call `show` with each new snapshot, and with null when the gateway can't be reached; `locked` when it wants a token.
  * Connects again by itself, and at once when another token is kept.
- * @param {(picture: any|null) => void} show @param {(error: Unknown) => void} locked
+ * @param {(snapshot: any|null) => void} show @param {(error: Unknown) => void} locked
  */
 export async function follow(show, locked) {
   let last = "";
@@ -66,7 +66,7 @@ export async function follow(show, locked) {
     try {
       // An EventSource can't carry a token.
       const answer = await fetch("/api/v1/stream", { headers: { ...known(), ...(last && { "Last-Event-ID": last }) }, signal });
-      if (!answer.ok) await told(answer, asked);
+      if (!answer.ok) await parsed(answer, asked);
       for await (const frame of frames(answer.body)) {
         last = frame.id ?? last;
         show(JSON.parse(frame.data));
@@ -96,8 +96,8 @@ async function* frames(body) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const whole = (text + value).split("\n\n");
-    text = whole.pop();
-    for (const each of whole) yield Object.fromEntries(each.split("\n").map((line) => line.split(/: (.*)/s)));
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) yield Object.fromEntries(part.split("\n").map((line) => line.split(/: (.*)/s)));
   }
 }

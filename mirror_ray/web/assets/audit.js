@@ -44,19 +44,19 @@ export function audit() {
     found = await get(`/api/v1/audit?${query}`);
     draw();
   }
-  for (const each of [since, cluster, kind]) each.addEventListener("change", () => ask().catch((error) => { shown.textContent = error.message; }));
+  for (const control of [since, cluster, kind]) control.addEventListener("change", () => ask().catch((error) => { shown.textContent = error.message; }));
   search.addEventListener("input", draw);
 
-  function update(picture) {
-    choices(cluster, picture.status.flows.flatMap((each) => each.flow.split("#")[0].split("->")));
+  function update(snapshot) {
+    choices(cluster, snapshot.status.flows.flatMap((flow) => flow.flow.split("#")[0].split("->")));
   }
   return { element, ask, update, every_s: 10 };
 }
 
 /** Adds what can be chosen; what was there once stays, so that a choice is never lost. */
 function choices(select, values) {
-  const known = new Set([...select.options].map((each) => each.value));
-  for (const each of [...new Set(values)].sort()) if (!known.has(each)) select.append(h("option", { value: each }, each));
+  const known = new Set([...select.options].map((option) => option.value));
+  for (const value of [...new Set(values)].sort()) if (!known.has(value)) select.append(h("option", { value: value }, value));
 }
 
 function moment(ms) {

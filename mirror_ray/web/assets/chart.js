@@ -14,8 +14,8 @@ const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 190, 62, 8, 10, 22];
 export function chart(title, series, value, words) {
   const names = Object.keys(series).sort();
   const points = names.flatMap((name) => series[name]);
-  const highest = round(Math.max(0, ...points.map((each) => value(each) ?? 0)));
-  const [first, last] = [Math.min(...points.map((each) => each.time_ms)), Math.max(...points.map((each) => each.time_ms))];
+  const highest = round(Math.max(0, ...points.map((point) => value(point) ?? 0)));
+  const [first, last] = [Math.min(...points.map((point) => point.time_ms)), Math.max(...points.map((point) => point.time_ms))];
   const x = (ms) => LEFT + ((ms - first) / Math.max(1, last - first)) * (WIDTH - LEFT - RIGHT);
   const y = (at) => HEIGHT - BOTTOM - (at / highest) * (HEIGHT - TOP - BOTTOM);
   const marks = [0, 0.5, 1].map((share) => share * highest);
@@ -34,9 +34,9 @@ export function chart(title, series, value, words) {
 /** A gap where nothing was known. */
 function line(points, value, x, y) {
   let pen = "M";
-  return points.map((each) => {
-    const at = value(each);
-    const drawn = at === null ? "" : `${pen}${x(each.time_ms).toFixed(1)},${y(at).toFixed(1)}`;
+  return points.map((point) => {
+    const at = value(point);
+    const drawn = at === null ? "" : `${pen}${x(point.time_ms).toFixed(1)},${y(at).toFixed(1)}`;
     pen = at === null ? "M" : "L";
     return drawn;
   }).join("");
@@ -46,5 +46,5 @@ function line(points, value, x, y) {
 function round(value) {
   if (value <= 0) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((each) => each * size).find((each) => each >= value) ?? value;
+  return [1, 2, 5, 10].map((factor) => factor * size).find((step) => step >= value) ?? value;
 }

@@ -17,7 +17,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter((each) => each !== null));
+  element.append(...children.filter((child) => child !== null));
   return element;
 }
 
@@ -72,24 +72,24 @@ export function columns(declared, cells = {}) {
  * @param {string} nothing What is said without rows.
  */
 export function table(columns, key, nothing) {
-  const head = h("tr", {}, ...columns.map((each) => h("th", { scope: "col", class: each.class ?? "" }, each.head)));
+  const head = h("tr", {}, ...columns.map((column) => h("th", { scope: "col", class: column.class ?? "" }, column.head)));
   const body = h("tbody");
-  const whole = h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body));
+  const scrolled = h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body));
   const empty = h("p", { class: "empty" }, nothing);
-  const element = h("div", {}, whole, empty);
+  const element = h("div", {}, scrolled, empty);
   const rows = new Map();
 
   function update(values) {
-    whole.hidden = values.length === 0;
+    scrolled.hidden = values.length === 0;
     empty.hidden = values.length !== 0;
     const wanted = new Set(values.map(key));
     for (const [name, row] of rows) if (!wanted.has(name)) { row.remove(); rows.delete(name); }
     values.forEach((value, index) => {
       const name = key(value);
       let row = rows.get(name);
-      if (!row) { row = h("tr", {}, ...columns.map((each) => h("td", { class: each.class ?? "" }))); rows.set(name, row); }
+      if (!row) { row = h("tr", {}, ...columns.map((column) => h("td", { class: column.class ?? "" }))); rows.set(name, row); }
       if (body.children[index] !== row) body.insertBefore(row, body.children[index] ?? null);
-      columns.forEach((each, at) => put(row.children[at], each.cell(value)));
+      columns.forEach((column, at) => put(row.children[at], column.cell(value)));
     });
   }
   return { element, update };

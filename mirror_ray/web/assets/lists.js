@@ -19,7 +19,7 @@ function list(title, heads, key, fits, order, nothing) {
 
   function draw() {
     const words = search.value.toLowerCase();
-    const found = values.filter((each) => fits(each).toLowerCase().includes(words) && (!trouble.checked || isTrouble(each))).sort(order);
+    const found = values.filter((row) => fits(row).toLowerCase().includes(words) && (!trouble.checked || isTrouble(row))).sort(order);
     rows.update(found.slice(0, most));
     shown.textContent = `${count(Math.min(most, found.length))} of ${count(found.length)}`;
     more.hidden = found.length <= most;
@@ -32,7 +32,7 @@ function list(title, heads, key, fits, order, nothing) {
   return { element, show: (found) => { values = found; draw(); } };
 }
 
-const isTrouble = (each) => !["copying", "synced", "active", "behind", "translated"].includes(each.state);
+const isTrouble = (row) => !["copying", "synced", "active", "behind", "translated"].includes(row.state);
 const byLag = (one, other) => Number(isTrouble(other)) - Number(isTrouble(one)) || (other.lag_records ?? 0) - (one.lag_records ?? 0) || (one.topic ?? "").localeCompare(other.topic ?? "");
 
 function button(row, actions, scope) {
@@ -85,7 +85,7 @@ export function groups() {
     element: rows.element, every_s: 3,
     ask: async () => {
       const found = await get("/api/v1/groups");
-      rows.show(found.flatMap((group) => group.partitions.map((each) => ({ ...each, flow: group.flow, group: group.group }))));
+      rows.show(found.flatMap((group) => group.partitions.map((partition) => ({ ...partition, flow: group.flow, group: group.group }))));
     },
   };
 }
@@ -99,10 +99,10 @@ export function history() {
       const found = await get("/api/v1/history");
       if (!Object.keys(found).length) { charts.replaceChildren(h("p", { class: "empty" }, "The first points come within seconds.")); return; }
       charts.replaceChildren(
-        chart("Lag in seconds", found, (each) => each.lag_seconds, seconds),
-        chart("Lag in records", found, (each) => each.lag_records, count),
-        chart("Records/s", found, (each) => each.records_per_s, count),
-        chart("Bytes/s", found, (each) => each.bytes_per_s, bytes));
+        chart("Lag in seconds", found, (point) => point.lag_seconds, seconds),
+        chart("Lag in records", found, (point) => point.lag_records, count),
+        chart("Records/s", found, (point) => point.records_per_s, count),
+        chart("Bytes/s", found, (point) => point.bytes_per_s, bytes));
     },
   };
 }

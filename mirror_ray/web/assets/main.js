@@ -14,14 +14,14 @@ const KEPT = 2000;
 
 const by = (id) => document.getElementById(id);
 const log = [];
-let picture = null;
+let snapshot = null;
 let view = null;
 let timer = 0;
 
-function tell(text) {
-  by("told").textContent = text;
-  clearTimeout(tell.timer);
-  tell.timer = setTimeout(() => { by("told").textContent = ""; }, 8000);
+function announce(text) {
+  by("outcome").textContent = text;
+  clearTimeout(announce.timer);
+  announce.timer = setTimeout(() => { by("outcome").textContent = ""; }, 8000);
 }
 
 /** Ask for the token first where there is none; say what came of it. */
@@ -29,11 +29,11 @@ async function attempt(name, body) {
   if (!token() && !(await askToken())) return null;
   try {
     const answer = await act(name, body);
-    tell(`${name}: ${answer.done ? "done" : "nothing was changed"}`);
+    announce(`${name}: ${answer.done ? "done" : "nothing was changed"}`);
     return answer;
   } catch (error) {
     if (error instanceof Unknown && forget(error)) lock();
-    tell(`${name}: ${error.message}`);
+    announce(`${name}: ${error.message}`);
     return null;
   } finally {
     if (view?.ask) ask(view);
@@ -80,7 +80,7 @@ function open() {
     ask(view);
     timer = setInterval(() => ask(view), view.every_s * 1000);
   }
-  if (picture?.status) view.update?.(picture);
+  if (snapshot?.status) view.update?.(snapshot);
 }
 
 async function ask(asked) {
@@ -88,7 +88,7 @@ async function ask(asked) {
     await asked.ask();
   } catch (error) {
     if (error instanceof Unknown) await wanted(asked, error);
-    else tell(error.message);
+    else announce(error.message);
   }
 }
 
@@ -118,7 +118,7 @@ function show(next) {
     health.replaceChildren(h("span", { class: "state bad", "data-sign": "✕" }, next === null ? "the gateway does not answer" : "the coordinator has not answered yet"));
     return;
   }
-  picture = next;
+  snapshot = next;
   if (next.events.length && log.length && next.events.at(-1).number < log.at(-1).number) log.length = 0;
   log.push(...next.events);
   log.splice(0, log.length - KEPT);

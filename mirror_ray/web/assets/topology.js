@@ -10,16 +10,16 @@ const RING = { width: 900, height: 560, bend: 60, aside: 0, along: 0.3 };
 
 /** @param {any[]} flows Those of a status. Routes and backfills go along with their flow's arrow. */
 export function topology(flows) {
-  const main = flows.filter((each) => !each.flow.includes("#"));
-  const aliases = [...new Set(main.flatMap((each) => each.flow.split("->")))].sort();
+  const main = flows.filter((flow) => !flow.flow.includes("#"));
+  const aliases = [...new Set(main.flatMap((flow) => flow.flow.split("->")))].sort();
   const plan = aliases.length > 2 ? RING : PAIR;
   const places = new Map(aliases.map((alias, index) => [alias, place(plan, index, aliases.length)]));
-  const label = main.map((each) => `${each.flow} ${each.state}, lag ${count(each.lag_records)}`).join("; ");
-  const drawn = main.map((each) => arrow(plan, each, places));
+  const label = main.map((flow) => `${flow.flow} ${flow.state}, lag ${count(flow.lag_records)}`).join("; ");
+  const arrows = main.map((flow) => arrow(plan, flow, places));
   return s("svg", { viewBox: `0 0 ${plan.width} ${plan.height}`, role: "img", "aria-label": `Flows: ${label}` },
-    ...drawn.map((each) => each.line),
+    ...arrows.map((drawing) => drawing.line),
     ...aliases.map((alias) => cluster(alias, places.get(alias))),
-    ...drawn.map((each) => each.label));
+    ...arrows.map((drawing) => drawing.label));
 }
 
 function place(plan, index, all) {

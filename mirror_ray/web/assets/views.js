@@ -24,26 +24,26 @@ export function overview(actions) {
   const slowed = h("div");
   const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, slowed, priced), behind);
 
-  function update(picture) {
-    const found = picture.status.problems;
+  function update(snapshot) {
+    const found = snapshot.status.problems;
     problems.replaceChildren(...(found.length ? found.map(problem) : [h("p", { class: "allwell" }, "● Nothing.")]));
-    map.replaceChildren(topology(picture.status.flows));
-    flows.update(picture.status.flows);
-    slowed.replaceChildren(...picture.status.flows.filter((each) => each.why).map((each) => h("p", {}, `${each.flow}: ${each.why}`)));
-    const { price_per_gb: price, currency } = picture.status;
+    map.replaceChildren(topology(snapshot.status.flows));
+    flows.update(snapshot.status.flows);
+    slowed.replaceChildren(...snapshot.status.flows.filter((flow) => flow.why).map((flow) => h("p", {}, `${flow.flow}: ${flow.why}`)));
+    const { price_per_gb: price, currency } = snapshot.status;
     priced.textContent = price > 0 ? `Cost: ${currency} an hour at this rate, at ${price} a GB over the link.` : "";
-    backfills.update(picture.status.backfills);
-    behind.hidden = picture.status.backfills.length === 0;
+    backfills.update(snapshot.status.backfills);
+    behind.hidden = snapshot.status.backfills.length === 0;
   }
   return { element, update };
 }
 
-function problem(each) {
-  const where = each.flow && each.flow !== each.subject ? `${each.flow} ${each.subject}` : each.subject;
-  return h("article", { class: `problem ${each.severity}` },
-    h("b", {}, `${each.severity === "critical" ? "✕" : "▲"} ${where}: ${each.text}`),
-    h("p", {}, `Next: ${each.remedy}`),
-    h("p", { class: "quiet" }, `${each.severity} · docs/runbooks/alerts/${each.kind.replaceAll("_", "-")}.md`));
+function problem(found) {
+  const where = found.flow && found.flow !== found.subject ? `${found.flow} ${found.subject}` : found.subject;
+  return h("article", { class: `problem ${found.severity}` },
+    h("b", {}, `${found.severity === "critical" ? "✕" : "▲"} ${where}: ${found.text}`),
+    h("p", {}, `Next: ${found.remedy}`),
+    h("p", { class: "quiet" }, `${found.severity} · docs/runbooks/alerts/${found.kind.replaceAll("_", "-")}.md`));
 }
 
 function pauseButton(row, actions) {
@@ -61,10 +61,10 @@ export function replicators(actions) {
   const element = h("div", { class: "contents" }, card("Replicators",
     h("div", { class: "controls" }, now, h("label", { for: "wanted" }, "Wanted"), wanted, set), load, rows.element));
 
-  function update(picture) {
-    const status = picture.status;
+  function update(snapshot) {
+    const status = snapshot.status;
     if (!wanted.value) wanted.value = String(status.desired_replicators);
-    now.textContent = `${status.replicators.filter((each) => each.state === "running").length} of ${status.desired_replicators} run; coordinator ${status.coordinator_pid} on ${status.coordinator_node}`;
+    now.textContent = `${status.replicators.filter((replicator) => replicator.state === "running").length} of ${status.desired_replicators} run; coordinator ${status.coordinator_pid} on ${status.coordinator_node}`;
     load.textContent = byLoad(status.elastic);
     rows.update(status.replicators);
   }
@@ -80,7 +80,7 @@ function byLoad(elastic) {
 
 /** @param {any[]} log Every event that was seen, oldest first; main.js adds to it. */
 export function events(log) {
-  const level = h("select", { id: "level" }, ...["all", "warning", "error"].map((each) => h("option", { value: each }, each)));
+  const level = h("select", { id: "level" }, ...["all", "warning", "error"].map((name) => h("option", { value: name }, name)));
   const search = h("input", { type: "search", id: "search", placeholder: "flow, topic, word" });
   const rows = table([
     { head: "Time", class: "num", cell: (row) => h("time", { datetime: new Date(row.time_ms).toISOString(), title: new Date(row.time_ms).toISOString() }, time(row.time_ms)) },
@@ -93,7 +93,7 @@ export function events(log) {
 
   function update() {
     const words = search.value.toLowerCase();
-    const fits = (each) => (level.value === "all" || each.level === level.value) && `${each.subject} ${each.text}`.toLowerCase().includes(words);
+    const fits = (row) => (level.value === "all" || row.level === level.value) && `${row.subject} ${row.text}`.toLowerCase().includes(words);
     rows.update(log.filter(fits).slice(-200).reverse());
   }
   level.addEventListener("change", update);

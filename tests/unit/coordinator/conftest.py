@@ -26,3 +26,9 @@ async def world() -> AsyncIterator[World]:
     yield made
     for coordinator in made.coordinators:
         made.abandon(coordinator)
+
+
+@pytest.fixture
+def orders(world: World) -> None:
+    """There is a topic of this name on A."""
+    world.kafka.add_topic("A", "orders")

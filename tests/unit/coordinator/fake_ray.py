@@ -83,14 +83,14 @@ class FakeReplicator:
             self.changed.add(partition)
         # Calls are taken in the order in which they were made; what is added to the list now is not on the wire.
         await asyncio.sleep(self.answers_after_s)
-        told = list(self.held) if full else [partition for partition in self.changed if partition in self.held]
+        reported = list(self.held) if full else [partition for partition in self.changed if partition in self.held]
         self.changed.clear()
         given_up, self.given_up = tuple(self.given_up), []
         events, self.events = tuple(self.events), []
         report = replicator_report(
             replicator=self.id,
             cpu_seconds=self.cpu * now_s(),
-            partitions=tuple(self.held[partition] for partition in told),
+            partitions=tuple(self.held[partition] for partition in reported),
             assigned=len(self.held),
             given_up=given_up,
             events=events,
@@ -144,7 +144,7 @@ class FakeReplicator:
 
 
 def report_of(assignment: Assignment) -> PartitionReport:
-    """What is told of a partition that was just assigned."""
+    """What is reported of a partition that was just assigned."""
     anchor = assignment.anchor
     return PartitionReport(
         partition=assignment.partition,
@@ -219,9 +219,9 @@ class FakeHelpers:
         return "http://127.0.0.1:8484"
 
     def notices(self) -> Sequence[Notice]:
-        told = list(self.notes)
+        notes = list(self.notes)
         self.notes.clear()
-        return told
+        return notes
 
     async def report(self) -> CheckpointReport:
         return CheckpointReport(events=(), flows={})

@@ -15,16 +15,20 @@ from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.audit_logs import AuditLogs
+from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, entry_of
 from mirror_ray.model.cluster_change import ClusterChange
-from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.notice import Notice
+from mirror_ray.state import schema
+from mirror_ray.state.partition_record import PartitionRecord
 from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
 from tests.unit.coordinator.fake_ray import FakeHelpers, FakeMemory, FakeNodes, FakeRay, FakeReplicator
 from tests.unit.coordinator.virtual_clock import now_s
 
 _T = TypeVar("_T")
 FLOW = FlowName("A", "B")
+ORDERS, REMOTE = FlowPartition(FLOW, "orders", 0), TopicPartition("A.orders", 0)
 #: What the time of day is ahead of the loop's clock.
 _EPOCH_S = time.time() - time.monotonic()
 #: Shorter than settings allow.
@@ -87,7 +91,7 @@ class World:
     ray: FakeRay = field(init=False)
     #: What operators did, as the audit log has it.
     kept: list[AuditEntry] = field(default_factory=list)
-    #: What the gateway is about to tell.
+    #: What the gateway is about to report.
     notices: list[Notice] = field(default_factory=list)
     coordinators: list[CoordinatorService] = field(default_factory=list)
 
@@ -159,6 +163,15 @@ class World:
     async def until_held(self, *partitions: FlowPartition) -> None:
         """Wait until the first replicator has these partitions."""
         await eventually(lambda: self.first.held.keys() >= set(partitions))
+
+    async def assigned(self, key: FlowPartition = ORDERS) -> Assignment:
+        """The assignment of a partition that the first replicator has, or gets."""
+        await self.until_held(key)
+        return self.first.assigned[key]
+
+    def record(self, key: FlowPartition = ORDERS) -> PartitionRecord:
+        """The partition's record in the state topic."""
+        return schema.decode(self.kafka.states[key.flow]).partitions[key.source]
 
     def abandon(self, coordinator: CoordinatorService) -> None:
         """As SIGKILL would: every task of it ends at once, nothing is said to anybody."""

@@ -11,7 +11,7 @@ from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.state.schema import PARTITION
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, ORDERS, REMOTE, World, eventually, flow, settings
 
 INTO_AGAIN = read_request("orders", "0@5,1@0", "0@20,1@10", into="again")
 
@@ -42,7 +42,7 @@ async def test_a_backfill_ends_by_itself(world: World) -> None:
     assert (given.target, given.anchor.source_offset, given.end_offset) == (TopicPartition("again", 0), 5, 20)
     assert given.skip == ((20, NO_END),)
     assert held(world, name, 2) is None
-    live = world.first.assigned[partition("orders")]
+    live = world.first.assigned[ORDERS]
     assert (live.end_offset, live.skip) == (NO_END, ())
     key = FlowPartition(FlowName.parse(name), "orders", 0)
     world.first.copy(key, 15)
@@ -55,7 +55,7 @@ async def test_a_backfill_ends_by_itself(world: World) -> None:
     await eventually(lambda: FlowName.parse(name) not in world.kafka.states)
     (status,) = await coordinator.backfills()
     assert (status.state, status.copied) == ("done", 25)
-    assert partition("orders") in world.first.held
+    assert ORDERS in world.first.held
     assert (await coordinator.backfill("A->B", INTO_AGAIN)).state == "done"
 
 
@@ -112,9 +112,9 @@ async def test_behind_the_live_copy(world: World) -> None:
     request = read_request("orders", "earliest", None, behind=True)
     name = (await coordinator.backfill("A->B", request)).name
     await eventually(lambda: held(world, name, 2))
-    given, live = held(world, name, 0), world.first.assigned[partition("orders")]
+    given, live = held(world, name, 0), world.first.assigned[ORDERS]
     assert given is not None
-    assert (given.target, given.end_offset) == (TopicPartition("A.orders", 0), 20)
+    assert (given.target, given.end_offset) == (REMOTE, 20)
     assert given.shared
     assert live.shared
     assert given.producer_id != live.producer_id

@@ -9,7 +9,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
-from tests.unit.coordinator.fakes import World, eventually, flow, partition, settings, shown
+from tests.unit.coordinator.fakes import ORDERS, World, eventually, flow, settings, shown
 
 
 def _between(clusters: dict[str, str], *flows: FlowSettings) -> MirrorSettings:
@@ -44,7 +44,7 @@ async def test_up_with_another_cluster_is_refused_and_changes_nothing(world: Wor
         assert nothing == "nothing has been changed"
     assert coordinator.parts.settings is before
     assert world.kafka.log[log:] == []
-    assert partition("orders") in world.first.held
+    assert ORDERS in world.first.held
 
 
 async def test_the_same_cluster_at_another_address_is_taken(world: World) -> None:
@@ -52,7 +52,7 @@ async def test_the_same_cluster_at_another_address_is_taken(world: World) -> Non
     coordinator = await _begun(world)
     found = await coordinator.apply(_between({"B": "moved:9092"}))
     assert "restarted" in str(found)
-    await eventually(lambda: world.first.assigned[partition("orders")].epoch == 2)
+    await eventually(lambda: world.first.assigned[ORDERS].epoch == 2)
 
 
 async def test_a_dry_run_changes_nothing(world: World) -> None:
@@ -75,7 +75,7 @@ async def test_another_cluster_is_not_taken_unseen(world: World) -> None:
     await coordinator.apply(settings(flow(fetch={"max_wait_ms": 100})))
     await shown(coordinator.status, lambda status: status.flows[0].state == "unreachable")
     world.kafka.unreachable.discard("B")
-    await world.until_held(partition("orders"))
+    await world.until_held(ORDERS)
 
 
 @pytest.mark.parametrize("change", [{"fetch.max_wait_ms": "100"}, {"enabled": "false"}])
@@ -94,7 +94,7 @@ async def test_another_cluster_behind_the_same_address_is_noticed_before_its_sta
     status = await shown(coordinator.status, lambda status: "cluster-E" in " ".join(status.flows[0].problems))
     assert "cluster-B" in " ".join(status.flows[0].problems)
     assert world.kafka.owners == opened
-    assert partition("orders") not in world.first.held
+    assert ORDERS not in world.first.held
 
 
 async def test_set_is_refused_as_well(world: World) -> None:
@@ -127,9 +127,8 @@ async def test_a_restarted_coordinator_remembers(world: World) -> None:
 async def test_down_and_up_is_a_way(world: World) -> None:
     """On another target the copy begins anew; the first target still keeps its own progress."""
     coordinator = await _begun(world)
-    world.first.copy(partition("orders"), 50)
+    world.first.copy(ORDERS, 50)
     assert await coordinator.down(1.0)
     world.kafka.states.clear()
     await world.running(_between({"B": "elsewhere:9092"}))
-    await world.until_held(partition("orders"))
-    assert world.first.assigned[partition("orders")].anchor.source_offset == 0
+    assert (await world.assigned()).anchor.source_offset == 0

@@ -10,7 +10,7 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
-from tests.unit.coordinator.fakes import World, eventually, flow, partition, texts
+from tests.unit.coordinator.fakes import ORDERS, World, eventually, flow, partition, texts
 from tests.unit.coordinator.fakes import settings as of_flows
 
 _B_TO_C = FlowName("B", "C")
@@ -39,7 +39,7 @@ async def _begun(world: World, *flows: FlowSettings) -> CoordinatorService:
 
 
 async def test_a_filter_moves_only_what_comes_and_goes(world: World) -> None:
-    """One topic leaves and one comes, at once and not at the next look; the one that stays keeps its epoch.
+    """One topic leaves and one comes, at once and not at the next refresh; the one that stays keeps its epoch.
 
     The one that left comes back later, and goes on where it was.
     """
@@ -91,12 +91,12 @@ async def test_the_data_path_begins_its_flow_anew_and_no_other(world: World) -> 
     await coordinator.apply(settings(_flow("orders"), other))
     await eventually(lambda: len(world.first.held) == 2)
     await coordinator.apply(settings(_flow("orders", fetch={"max_wait_ms": 100}), other))
-    await eventually(lambda: world.first.assigned[partition("orders")].epoch == 2)
+    await eventually(lambda: world.first.assigned[ORDERS].epoch == 2)
     assert len(_moved(world, "users")) == 1
 
 
 async def test_bad_settings_change_nothing(world: World) -> None:
-    """One bad flow among good changes: each mistake is told, and the system runs on as it was, flows to come too."""
+    """One bad flow among good changes: each mistake is reported, and the system runs on as it was, later flows too."""
     coordinator = await _begun(world, _flow("orders", "payments"))
     before, log = coordinator.parts.settings, len(world.kafka.log)
     bad = [flow("A->C", topics={"include": ("(",)}), flow("B->C", policy={"class_name": "no.such.Policy"})]

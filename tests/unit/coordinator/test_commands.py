@@ -30,11 +30,11 @@ async def test_acts_are_kept_with_before_and_after(world: World) -> None:
     ]
     assert {entry.outcome for entry in world.kept} == {"done"}
     assert "s3cret-of-the-page" not in repr(world.kept)
-    told = await texts(coordinator)
-    assert "pause by page 10.0.0.7: paused: nothing -> paused: orders-0" in told
+    events = await texts(coordinator)
+    assert "pause by page 10.0.0.7: paused: nothing -> paused: orders-0" in events
 
 
-async def test_what_is_refused_is_kept_and_told(world: World) -> None:
+async def test_what_is_refused_is_kept_and_reported(world: World) -> None:
     """And what is no command is not done."""
     coordinator = world.coordinator()
     await coordinator.act("ann@desk", "apply", (settings(flow()), None))

@@ -10,7 +10,7 @@ import pytest
 
 from mirror_ray.state.schema import Document
 from tests.unit.coordinator.fake_kafka import FakeFlowPort
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, ORDERS, World, eventually, flow, settings
 
 
 async def test_down_drains_persists_and_stops_everything(world: World) -> None:
@@ -32,9 +32,7 @@ async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch:
     """The flush is cancelled with the flow's other tasks; its pairs are written all the same."""
     world.kafka.add_topic("A", "orders")
     coordinator = await world.running()
-    await eventually(
-        lambda: any(partition("orders") in replicator.held for replicator in world.ray.replicators.values())
-    )
+    await eventually(lambda: any(ORDERS in replicator.held for replicator in world.ray.replicators.values()))
     write, begun = FakeFlowPort.write_state, asyncio.Event()
 
     async def held_up_once(port: FakeFlowPort, documents: Mapping[str, Document | None]) -> int:
@@ -44,7 +42,7 @@ async def test_down_persists_what_a_flush_was_writing(world: World, monkeypatch:
         return await write(port, documents)
 
     monkeypatch.setattr(FakeFlowPort, "write_state", held_up_once)
-    world.first.copy(partition("orders"), 11)
+    world.first.copy(ORDERS, 11)
     await asyncio.wait_for(begun.wait(), 2.0)
     assert await coordinator.down(2.0)
     assert world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 11

@@ -16,21 +16,13 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.unit.coordinator.fake_kafka import FakeFlowPort
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings, shown, texts
+from tests.unit.coordinator.fakes import FLOW, ORDERS, REMOTE, World, eventually, flow, settings, shown, texts
 
-ORDERS = partition("orders")
-REMOTE = TopicPartition("A.orders", 0)
+pytestmark = pytest.mark.usefixtures("orders")
 REMOVED = PartitionFault(
     kind="source_removed", text="offsets 50 to 80 were removed", source_from=50, source_to=80, resume=OffsetPair(80, 50)
 )
 LOST = PartitionFault(kind="copy_lost", text="no place fits", target_from=0, target_to=50)
-
-
-@pytest.fixture
-def world(world: World) -> World:
-    """With one topic."""
-    world.kafka.add_topic("A", "orders")
-    return world
 
 
 async def begun(world: World, **trouble: str) -> CoordinatorService:
@@ -39,13 +31,8 @@ async def begun(world: World, **trouble: str) -> CoordinatorService:
     await eventually(lambda: ORDERS in world.first.held)
     world.first.copy(ORDERS, 50)
     world.kafka.ends[REMOTE] = 50
-    await eventually(lambda: record(world)["source_offset"] == 50)
+    await eventually(lambda: world.record().source_offset == 50)
     return coordinator
-
-
-def record(world: World) -> dict[str, Any]:
-    """The partition's record in the state topic."""
-    return world.kafka.states[FLOW]["partition/orders/0"]
 
 
 def gaps(world: World) -> list[dict[str, Any]]:
@@ -61,17 +48,17 @@ async def test_stop_waits_for_an_answer_and_says_which_there_are(world: World) -
     assert line.state == "stopped"
     assert "resolve 'A->B' orders:0 --by skip" in (line.reason or "")
     assert (await coordinator.status()).flows[0].state == "degraded"
-    assert record(world)["source_offset"] == 50
+    assert world.record().source_offset == 50
     assert await coordinator.resolve("A->B", "orders", 0, "skip") == ("orders-0",)
     await eventually(lambda: world.first.assigned[ORDERS].anchor.source_offset == 80)
     (gap,) = gaps(world)
     assert (gap["kind"], gap["policy"], gap["source_from"], gap["source_to"]) == ("source_removed", "skip", 50, 80)
-    (told,) = await coordinator.gaps("A->B")
-    assert (told.topic, told.partition, told.source_to) == ("orders", 0, 80)
+    (listed,) = await coordinator.gaps("A->B")
+    assert (listed.topic, listed.partition, listed.source_to) == ("orders", 0, 80)
     assert "repair/orders/0" not in world.kafka.states[FLOW]
 
 
-async def test_skip_by_policy_is_recorded_and_told(world: World) -> None:
+async def test_skip_by_policy_is_recorded_and_reported(world: World) -> None:
     """The partition is taken back, its new pair and the gap are one transaction, and it is handed out anew."""
     coordinator = await begun(world, source_removed="skip")
     before = len(world.kafka.log)
@@ -82,9 +69,9 @@ async def test_skip_by_policy_is_recorded_and_told(world: World) -> None:
     at = [next(index for index, line in enumerate(log) if line.startswith(step)) for step in order]
     assert at == sorted(at)
     assert world.first.assigned[ORDERS].anchor.target_offset == 50
-    told = await texts(coordinator)
-    assert any("source_removed" in text and "skip by the flow's policy" in text for text in told)
-    assert any("goes on at source offset 80" in text for text in told)
+    events = await texts(coordinator)
+    assert any("source_removed" in text and "skip by the flow's policy" in text for text in events)
+    assert any("goes on at source offset 80" in text for text in events)
 
 
 async def test_resync_empties_the_target_before_it_copies_anew(world: World) -> None:
@@ -108,9 +95,9 @@ async def test_what_follows_from_an_answer_has_the_name_of_whoever_gave_it(world
     await coordinator.act("page alice@10.0.0.7", "resolve", ("A->B", "orders", 0, "resync"))
     await eventually(lambda: "delete A.orders-0 before 50 by page alice@10.0.0.7" in world.kafka.log)
     await eventually(lambda: len(gaps(world)) == 1)
-    told = await texts(coordinator)
-    assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in told)
-    assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in told)
+    events = await texts(coordinator)
+    assert any(text.endswith("resync as told by page alice@10.0.0.7") for text in events)
+    assert any("by resync, as told by page alice@10.0.0.7; recorded" in text for text in events)
 
 
 async def test_coordinator_that_dies_over_a_decision_leaves_it_to_the_next(
@@ -256,7 +243,7 @@ async def test_what_is_said_after_a_decision_is_not_decided_again(world: World) 
 
     await eventually(repeat)
     replicator.copy(ORDERS, 5)
-    await eventually(lambda: record(world)["source_offset"] == 85)
+    await eventually(lambda: world.record().source_offset == 85)
     assert len(gaps(world)) == 1
     assert "repair/orders/0" not in world.kafka.states[FLOW]
     assert (await coordinator.partitions())[0].state == "copying"

@@ -254,7 +254,7 @@ def test_records_that_were_removed_take_nothing_with_them() -> None:
 @pytest.mark.parametrize("kind", ["target_missing", "target_recreated"])
 @pytest.mark.parametrize("policy", ["skip", "resync"])
 def test_a_new_remote_topic_has_accepted_nothing_and_refused_nothing(kind: FaultKind, policy: FaultPolicy) -> None:
-    """Strangers' records in it are told; records that the former one refused may be taken."""
+    """Strangers' records in it are reported; records that the former one refused may be taken."""
     context = replace(CONTEXT, target_topic_id=TopicId("t2"), target_end=0)
     record = replace(RECORD, foreign_to=700, skip=((120, 121),))
     anew = action(kind, policy, record, context).record
@@ -262,7 +262,7 @@ def test_a_new_remote_topic_has_accepted_nothing_and_refused_nothing(kind: Fault
 
 
 def test_strangers_are_accepted_up_to_where_the_target_was_cut() -> None:
-    """What others write there afterwards is told."""
+    """What others write there afterwards is reported."""
     record = replace(RECORD, foreign_to=85)
     short = replace(CONTEXT, target_end=70)
     for policy in ("skip", "resync"):

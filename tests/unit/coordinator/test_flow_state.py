@@ -59,7 +59,7 @@ def test_whoever_gets_a_settled_partition_knows_that_nothing_lies_behind_its_pai
 
 
 def test_the_target_s_epoch_is_kept_with_the_pair() -> None:
-    """By it a target that lost its end is told, whoever looks at it next."""
+    """By it a target that lost its end is recognised, whoever asks for it next."""
     topic = StateTopic()
     state = opened(topic)
     at_once(state.begin_flow(FLOW, {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mirror_ray.model.names import FlowName, TopicPartition
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, ORDERS, REMOTE, World, eventually, flow, partition, settings
 
 
 async def test_topics_and_partitions_that_appear_are_found(world: World) -> None:
@@ -31,7 +31,7 @@ async def test_only_what_could_not_be_asked_is_asked_again(world: World) -> None
     assert [len(question) for question in world.kafka.asked[-2:]] == [1, 3]
 
 
-async def test_clusters_that_do_not_change_cost_a_look(world: World) -> None:
+async def test_clusters_that_do_not_change_cost_one_query(world: World) -> None:
     """Nothing is gone into while there is nothing new; a topic that appears is."""
     await world.copying("orders")
     before = world.kafka.selected
@@ -46,13 +46,13 @@ async def test_remote_topic_with_foreign_records_is_refused(world: World) -> Non
     for topic in ("orders", "other"):
         world.kafka.add_topic("A", topic)
     world.kafka.add_topic("B", "A.orders")
-    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    world.kafka.ends[REMOTE] = 10
     coordinator = await world.running()
     await world.until_held(partition("other"))
     topics = {row.topic: row for row in await coordinator.topics()}
     assert topics["orders"].state == "refused"
     assert "not empty" in (topics["orders"].reason or "")
-    assert partition("orders") not in world.first.held
+    assert ORDERS not in world.first.held
     assert (await coordinator.status()).flows[0].state == "degraded"
 
 
@@ -61,11 +61,11 @@ async def test_recreated_source_topic_is_refused_with_both_ids(world: World) -> 
     world.kafka.add_topic("A", "orders")
     coordinator = await world.running()
     replicator = world.ray.replicators
-    await eventually(lambda: partition("orders") in replicator[1].held)
+    await eventually(lambda: ORDERS in replicator[1].held)
     old = world.kafka.sources["A"]["orders"].topic_id
     world.kafka.add_topic("A", "orders")
     new = world.kafka.sources["A"]["orders"].topic_id
-    await eventually(lambda: partition("orders") not in replicator[1].held)
+    await eventually(lambda: ORDERS not in replicator[1].held)
     (topic,) = await coordinator.topics()
     assert topic.reason is not None
     assert old in topic.reason
@@ -77,7 +77,7 @@ async def test_second_flow_into_one_remote_topic_shares_it(world: World) -> None
     world.naming = lambda _flow, topic: topic + ".copy"
     world.kafka.add_topic("A", "orders")
     coordinator = await world.running(settings(flow()))
-    ours, other = partition("orders"), partition("orders", 0, FlowName("C", "B"))
+    ours, other = ORDERS, partition("orders", 0, FlowName("C", "B"))
     await eventually(lambda: ours in world.first.held)
     assert not world.first.assigned[ours].shared
     world.first.copy(ours, 30)
@@ -101,10 +101,9 @@ async def test_declared_shared_topic_may_be_filled_already(world: World) -> None
     """shared.remote.topics lets a flow begin behind what others wrote, by a producer of the partition's own."""
     world.kafka.add_topic("A", "orders")
     world.kafka.add_topic("B", "A.orders")
-    world.kafka.ends[TopicPartition("A.orders", 0)] = 10
+    world.kafka.ends[REMOTE] = 10
     await world.running(settings(flow(topics={"refresh_interval_s": 0.005, "shared_remote": ("A\\.orders",)})))
-    await world.until_held(partition("orders"))
-    assignment = world.first.assigned[partition("orders")]
+    assignment = await world.assigned()
     assert assignment.shared
     assert (assignment.anchor.target_offset, assignment.anchor.next_sequence) == (10, 0)
     assert assignment.producer_id != world.kafka.states[FLOW]["flow"]["producer_id"]

@@ -1,4 +1,4 @@
-"""The gateway and the coordinator: what one has to tell, the other keeps."""
+"""The gateway and the coordinator: what one has to report, the other keeps."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from tests.support.waiting import wait_until_async
 from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
 
 
-async def test_who_was_not_let_in_is_kept_and_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_was_not_let_in_is_kept_and_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the log of every flow, in nobody's name; other notices are events alone."""
     monkeypatch.setattr(supervision, "_POLL_S", 0.01)
     coordinator = world.coordinator()
     await coordinator.act("ann@desk", "apply", (settings(flow()), None))
     await eventually(lambda: coordinator.parts.gateway.address is not None)
-    told = "refused, for they had no right token: 12 from 10.0.0.7"
-    world.notices += [Notice("warning", told, refused=True), Notice("info", "the files have changed")]
+    refused = "refused, for they had no right token: 12 from 10.0.0.7"
+    world.notices += [Notice("warning", refused, refused=True), Notice("info", "the files have changed")]
     await eventually(lambda: not world.notices and len(world.kept) > 1)
     last = world.kept[-1]
     assert (last.kind, last.subject, last.outcome, last.error, last.flow) == (
         "unknown_token",
         "system mirror",
         "refused",
-        told,
+        refused,
         str(FLOW),
     )
     assert not last.operator
     events = [(event.level, event.subject, event.text) for event in await coordinator.events()]
-    assert ("warning", "gateway", told) in events
+    assert ("warning", "gateway", refused) in events
     assert ("info", "gateway", "the files have changed") in events
     assert len(world.kept) == 2
 
@@ -74,13 +74,13 @@ def _gateway(system: _Nobody, bounds: ClientLimits = BOUNDS) -> GatewayService:
     return GatewayService(CoordinatorClient("mirror", system, ""), read, on_snapshot=lambda _: None, bounds=bounds)
 
 
-async def test_a_gateway_tells_what_came_since_it_was_asked() -> None:
+async def test_a_gateway_reports_what_came_since_the_last_query() -> None:
     """And follows a token; nobody else hears of what strangers send."""
     system, bounds = _Nobody(), replace(BOUNDS, first_report_s=0.05, renewal_s=0.02)
     gateway = _gateway(system, bounds)
     served = GatewaySettings(port=0, token=Secret("a-token-of-the-page-0123456789"))
-    address, told = await gateway.configure(served)
-    assert not told
+    address, error = await gateway.configure(served)
+    assert not error
     async with aiohttp.ClientSession() as session:
         for _ in range(3):
             headers = {"Authorization": "Bearer nonsense"}
@@ -90,14 +90,14 @@ async def test_a_gateway_tells_what_came_since_it_was_asked() -> None:
     async def notices() -> Any:
         return (await gateway.configure(served))[1]
 
-    found = await wait_until_async(notices, 2.0, "it is told")
+    found = await wait_until_async(notices, 2.0, "it is reported")
     assert found == [Notice("warning", "refused, for they had no right token: 3 from 127.0.0.1", refused=True)]
     await gateway.stop()
     assert set(system.asked) <= {"snapshot"}
 
 
 async def test_a_token_is_rotated_without_a_stop(tmp_path: Path) -> None:
-    """What its file holds from now on is let in within a look or two; what it held is not."""
+    """What its file holds from now on is let in within a check or two; what it held is not."""
     file = tmp_path / "token"
     old, new = "the-old-token-0123456789", "the-new-token-0123456789"
     _write(file, old)
@@ -126,7 +126,7 @@ def _write(file: Path, token: str) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_gateway_stops_as_often_as_it_is_told(times: int) -> None:
+async def test_a_gateway_stops_as_often_as_it_is_asked_to(times: int) -> None:
     """The port is free again."""
     gateway = _gateway(_Nobody())
     address, _ = await gateway.configure(GatewaySettings(port=0))

@@ -49,8 +49,8 @@ async def test_a_flow_stands_still_outside_its_windows(world: World) -> None:
     assert (await coordinator.partitions())[0].reason == status.flows[0].why
     await coordinator.set("A->B", {"limits.windows": "00:00-24:00"})
     await eventually(lambda: any(replicator.held for replicator in world.ray.replicators.values()))
-    told = await texts(coordinator)
-    assert "inside limits.windows again: copying goes on" in told
+    events = await texts(coordinator)
+    assert "inside limits.windows again: copying goes on" in events
     await shown(coordinator.status, lambda status: status.flows[0].state == "running")
 
 

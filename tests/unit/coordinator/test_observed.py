@@ -63,8 +63,8 @@ def test_totals_outlive_assignments() -> None:
     assert observed.flow_totals(FLOW) == (9, 900)
 
 
-def test_loads_are_growth_between_looks() -> None:
-    """The first look knows nothing."""
+def test_loads_are_growth_between_samples() -> None:
+    """The first sample knows nothing."""
     observed = ObservedState()
     observed.take(REPORT)
     assert observed.loads(10.0) == {}
@@ -196,7 +196,7 @@ def test_what_was_counted_before_us_is_not_ours() -> None:
 
 
 def test_what_was_long_ago_is_not_lately() -> None:
-    """Seconds of each second, of the last ten; nothing before there are two looks."""
+    """Seconds of each second, of the last ten; nothing before there are two samples."""
     lately = ThrottleShare()
     lately.sample(0.0, {FLOW: ThrottledTime(0.0)})
     assert lately.of(FLOW) == ThrottledTime()
@@ -236,7 +236,7 @@ def test_a_lag_that_stays_does_not_grow(lag: int) -> None:
     assert not _seen([lag] * 200).growing
 
 
-def test_a_pause_in_the_looks_begins_anew() -> None:
+def test_a_pause_in_the_samples_begins_anew() -> None:
     """What was before says nothing of now."""
     trend = _seen(list(range(1000, 1062)))
     trend.sample(200.0, 5000)

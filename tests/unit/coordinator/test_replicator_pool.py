@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mirror_ray.observe.status import SystemStatus
-from tests.unit.coordinator.fakes import FLOW, QUICK, World, eventually, partition, shown, texts
+from tests.unit.coordinator.fakes import FLOW, ORDERS, QUICK, World, eventually, partition, shown, texts
 
 
 async def test_partitions_of_a_dead_replicator_go_on_from_their_anchors(world: World) -> None:
@@ -75,10 +75,10 @@ async def test_no_room_for_a_replicator_is_shown_and_asked_again(world: World) -
     coordinator = await world.running()
     await shown(coordinator.status, lambda status: any("no room" in text for text in status.flows[0].problems))
     world.ray.no_room = False
-    await eventually(lambda: partition("orders") in world.first.held)
+    await eventually(lambda: ORDERS in world.first.held)
 
 
-async def test_replicator_that_answers_with_errors_is_shown_and_told_once(world: World) -> None:
+async def test_replicator_that_answers_with_errors_is_shown_and_reported_once(world: World) -> None:
     """An error that nobody foresaw degrades the flow for as long as it lasts, and is one event, not one per attempt."""
     coordinator = await world.copying("orders")
 

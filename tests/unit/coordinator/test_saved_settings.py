@@ -59,7 +59,7 @@ async def test_a_secret_is_kept_by_its_reference(world: World, tmp_path: Path) -
     assert (await second.configuration(), await second.starter()) == (configured, starter)
 
 
-async def test_what_an_older_version_kept_is_told_and_not_run(world: World) -> None:
+async def test_what_an_older_version_kept_is_reported_and_not_run(world: World) -> None:
     """It was a pickle, which can run anything; `up` begins from its file, as the sentence says."""
     world.memory.blob = pickle.dumps(_Harmful())
     coordinator = await world.another()
@@ -107,7 +107,7 @@ async def test_nothing_is_started_where_a_secret_leads_to_nothing(
         await coordinator.apply(configured)
 
 
-def test_fingerprint_tells_settings_apart_and_nothing_else() -> None:
+def test_fingerprint_distinguishes_settings_and_nothing_else() -> None:
     """It is the same behind a process boundary, and another one for another password."""
     security = {"sasl": {"mechanism": "PLAIN", "username": "alice"}}
     cluster = {"alias": "A", "bootstrap_servers": ("a:9092",)}

@@ -14,7 +14,18 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
 from tests.unit.coordinator import fake_ray
 from tests.unit.coordinator.fake_ray import report_of
-from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, flow, partition, settings, shown
+from tests.unit.coordinator.fakes import (
+    FLOW,
+    LEASE_MS,
+    ORDERS,
+    QUICK,
+    World,
+    eventually,
+    flow,
+    partition,
+    settings,
+    shown,
+)
 
 
 async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> None:
@@ -33,7 +44,7 @@ async def test_anchor_is_persisted_before_the_first_assignment(world: World) -> 
 async def test_progress_is_persisted_and_shown(world: World) -> None:
     """Acknowledged pairs reach the state topic and the status."""
     coordinator = await world.copying("orders")
-    world.first.copy(partition("orders"), 50)
+    world.first.copy(ORDERS, 50)
     await eventually(lambda: world.kafka.states[FLOW]["partition/orders/0"]["source_offset"] == 50)
     (line,) = await coordinator.partitions("A->B")
     assert (line.position, line.lag_records, line.records, line.state) == (50, 0, 50, "copying")
@@ -49,13 +60,13 @@ async def test_pause_takes_back_and_outlives_a_restart(world: World) -> None:
     held = world.first.held if world.ray.replicators else {}
     await eventually(lambda: len(world.first.held) == 2)
     await coordinator.pause("A->B", "orders")
-    await eventually(lambda: partition("orders") not in world.first.held)
+    await eventually(lambda: ORDERS not in world.first.held)
     assert {row.topic: row.state for row in await coordinator.topics()} == {"orders": "paused", "other": "copying"}
     second = await world.another(coordinator)
     await _until(second, "orders", "paused")
-    assert partition("orders") not in world.first.held
+    assert ORDERS not in world.first.held
     await second.resume("A->B", "orders")
-    await world.until_held(partition("orders"))
+    await world.until_held(ORDERS)
     assert not held or held is world.first.held
 
 
@@ -81,7 +92,7 @@ async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: Wo
     world.kafka.unreachable.add("C")
     coordinator = world.coordinator()
     await coordinator.apply(settings(flow(), flow("A->C")))
-    await world.until_held(partition("orders"))
+    await world.until_held(ORDERS)
     status = {row.flow: row for row in (await coordinator.status()).flows}
     assert status["A->C"].state == "unreachable"
     assert "C can't be reached" in status["A->C"].problems[0]
@@ -92,17 +103,17 @@ async def test_unreachable_cluster_of_one_flow_leaves_the_others_alone(world: Wo
 async def test_at_least_once_needs_no_producer(world: World) -> None:
     """No producer id is asked for; going back to exactly once asks for one."""
     coordinator = await world.copying("orders", wanted=settings(flow(produce={"delivery_guarantee": "at_least_once"})))
-    assert world.first.assigned[partition("orders")].producer_id == -1
+    assert world.first.assigned[ORDERS].producer_id == -1
     assert world.kafka.producers == 0
     await coordinator.apply(settings())
-    await eventually(lambda: world.first.assigned[partition("orders")].producer_id == 4242)
+    await eventually(lambda: world.first.assigned[ORDERS].producer_id == 4242)
 
 
 async def test_other_cluster_behind_an_alias_is_refused(world: World) -> None:
     """A flow whose state tells of another target cluster does not run, and says both ids."""
     first = await world.copying("orders")
     world.kafka.cluster_ids["B"] = "elsewhere"
-    await eventually(lambda: partition("orders") not in world.first.held)
+    await eventually(lambda: ORDERS not in world.first.held)
     (status,) = (await first.status()).flows
     assert "elsewhere" in status.problems[0]
     assert "cluster-B" in status.problems[0]
@@ -145,7 +156,7 @@ async def test_apply_leaves_unchanged_flows_alone(world: World) -> None:
     assert not world.kafka.log.beginning("release", since=before)
     await coordinator.apply(settings())
     await eventually(lambda: other not in world.first.held)
-    assert partition("orders") in world.first.held
+    assert ORDERS in world.first.held
 
 
 async def test_unknown_flow_and_useless_scale_are_config_errors(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirror_ray.model.names import TopicPartition
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings
+from tests.unit.coordinator.fakes import FLOW, ORDERS, World, eventually, flow, partition, settings
 
 
 async def test_latest_applies_to_topics_of_the_first_start_only(world: World) -> None:
@@ -53,6 +53,6 @@ async def test_offsets_out_of_bounds_are_refused(world: World) -> None:
     assert line.state == "refused"
     assert "goes from 10 to 20" in (line.reason or "")
     await coordinator.apply(settings(flow(topics={"refresh_interval_s": 0.005, "start_overrides": ("orders=0@15",)})))
-    await world.until_held(partition("orders"))
-    assert world.first.held[partition("orders")].position == 15
+    await world.until_held(ORDERS)
+    assert world.first.held[ORDERS].position == 15
     assert [event for event in await coordinator.events() if "topics.start has changed; 1 topics" in event.text]

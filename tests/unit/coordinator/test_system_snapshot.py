@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import SystemStatus
-from tests.unit.coordinator.fakes import World, eventually, flow, partition, settings, shown
+from tests.unit.coordinator.fakes import ORDERS, World, eventually, flow, partition, settings, shown
 
 
 def _by_kind(status: SystemStatus) -> dict[str, Problem]:
@@ -21,9 +21,9 @@ async def test_they_say_what_the_flows_say(world: World) -> None:
     world.first.stop_partition(partition("orders", 1), "corrupt batch at 17")
     kinds = {"flow_down", "partition_stopped"}
     status = await shown(coordinator.status, lambda status: kinds <= _by_kind(status).keys())
-    told = [problem.text for problem in status.problems]
+    texts = [problem.text for problem in status.problems]
     for row in status.flows:
-        assert all(any(text in sentence for text in told) for sentence in row.problems), row.problems
+        assert all(any(text in sentence for text in texts) for sentence in row.problems), row.problems
     found = _by_kind(status)
     assert (found["flow_down"].flow, found["partition_stopped"].subject) == ("A->C", "orders-1")
     assert status.flows[0].state == "degraded"
@@ -36,7 +36,7 @@ async def test_a_death_is_one_and_outlives_the_replacement(world: World) -> None
     coordinator = await world.copying("orders")
     world.first.alive = False
     await shown(coordinator.status, lambda status: "replicator_died" in _by_kind(status))
-    await world.until_held(partition("orders"))
+    await world.until_held(ORDERS)
     assert _by_kind(await coordinator.status())["replicator_died"].subject.endswith(":replicator:1")
     assert (await coordinator.snapshot()).deaths == 1
 
@@ -44,7 +44,7 @@ async def test_a_death_is_one_and_outlives_the_replacement(world: World) -> None
 async def test_the_snapshot_is_what_the_commands_show(world: World) -> None:
     """The same values as each of them gives alone."""
     coordinator = await world.copying("orders", "payments", partitions=3)
-    world.first.copy(partition("orders"), 50)
+    world.first.copy(ORDERS, 50)
 
     async def same() -> bool:
         snapshot = await coordinator.snapshot()

@@ -12,7 +12,7 @@ from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowPartition
 from mirror_ray.model.replicator_health import ReplicatorHealth
 from tests.unit.coordinator.fake_ray import FakeRay, FakeReplicator
-from tests.unit.coordinator.fakes import FLOW, LEASE_MS, QUICK, World, eventually, partition, settings, shown, texts
+from tests.unit.coordinator.fakes import FLOW, LEASE_MS, ORDERS, QUICK, World, eventually, settings, shown, texts
 from tests.unit.coordinator.virtual_clock import virtual_loop
 
 _WAIT_S = LeaseTerms(LEASE_MS).takeover_s
@@ -171,7 +171,7 @@ async def test_nothing_waits_after_down(world: World) -> None:
     assert [state[f"grant/orders/{number}"]["lease_ms"] for number in (0, 1)] == [0, 0]
     before = len(world.kafka.log)
     await world.running()
-    assert await _assigned(world, partition("orders"), before) < _WAIT_S / 2
+    assert await _assigned(world, ORDERS, before) < _WAIT_S / 2
 
 
 async def test_paused_partition_is_given_back(world: World) -> None:

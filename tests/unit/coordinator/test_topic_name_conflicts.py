@@ -79,7 +79,7 @@ def test_flows_that_fall_together() -> None:
     late = unfit(other, register, "a", "x-1")
     assert set(late) == {"x-1"}
     assert "A->C" in late["x-1"]
-    # On the next look nobody has changed places.
+    # At the next refresh nobody has changed places.
     assert unfit(one, register, "a", "x-1") == {}
     # Its topic is gone from the source, or the flow has ended.
     assert unfit(one, register, "a") == {}

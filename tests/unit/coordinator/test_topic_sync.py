@@ -49,8 +49,8 @@ async def test_only_what_differs_is_altered(world: World) -> None:
     coordinator = await _begin(world)
     await _rounds(world, "configs", 4)
     assert world.topics.altered == [{"A.orders": {"retention.ms": "1"}}]
-    told = await texts(coordinator)
-    assert "A.orders: altered retention.ms: 2 -> 1 (set on the source)" in told
+    events = await texts(coordinator)
+    assert "A.orders: altered retention.ms: 2 -> 1 (set on the source)" in events
 
 
 async def test_a_change_on_either_side_is_followed(world: World) -> None:
@@ -65,7 +65,7 @@ async def test_a_change_on_either_side_is_followed(world: World) -> None:
     await eventually(lambda: world.topics.altered[1:] == [{"A.orders": {"retention.ms": None}}])
 
 
-async def test_a_refusal_is_told_once_and_does_not_stop_the_others(world: World) -> None:
+async def test_a_refusal_is_reported_once_and_does_not_stop_the_others(world: World) -> None:
     """And is forgotten once it works."""
     for topic in ("bad", "orders"):
         world.kafka.add_topic("A", topic)

@@ -7,22 +7,11 @@ from typing import Any
 import pytest
 
 from mirror_ray.coordinator.service import CoordinatorService
-from mirror_ray.model.assignment import Assignment
-from mirror_ray.model.names import TopicPartition
 from mirror_ray.state import schema
-from mirror_ray.state.partition_record import PartitionRecord
 from tests.support.transforms import steps, suffix
-from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, partition, settings, shown
+from tests.unit.coordinator.fakes import FLOW, ORDERS, REMOTE, World, eventually, flow, partition, settings, shown
 
-ORDERS = partition("orders")
-REMOTE = TopicPartition("A.orders", 0)
-
-
-@pytest.fixture
-def world(world: World) -> World:
-    """With one topic."""
-    world.kafka.add_topic("A", "orders")
-    return world
+pytestmark = pytest.mark.usefixtures("orders")
 
 
 async def started(world: World, transforms: dict[str, Any] | None = None, **more: Any) -> CoordinatorService:
@@ -30,23 +19,12 @@ async def started(world: World, transforms: dict[str, Any] | None = None, **more
     return await world.running(settings(flow(transforms=transforms or {}, **more)))
 
 
-async def assigned(world: World) -> Assignment:
-    """The partition's assignment, once it has one."""
-    await eventually(lambda: ORDERS in world.first.held)
-    return world.first.assigned[ORDERS]
-
-
-def record(world: World) -> PartitionRecord:
-    """What the state says of the partition."""
-    return schema.decode(world.kafka.states[FLOW]).partitions[ORDERS.source]
-
-
 async def copied_and_ended(world: World, coordinator: CoordinatorService, *, end: int) -> None:
     """50 records were copied and acknowledged, and the target ends at ``end``."""
-    await assigned(world)
+    await world.assigned()
     world.first.copy(ORDERS, 50)
     world.kafka.ends[REMOTE] = end
-    await eventually(lambda: record(world).target_offset == 50)
+    await eventually(lambda: world.record().target_offset == 50)
     assert await coordinator.down(5.0)
 
 
@@ -54,7 +32,7 @@ async def test_a_new_partition_begins_with_the_transforms_of_its_topic(world: Wo
     """Other topics have none, and keep the flow's producer."""
     world.kafka.add_topic("A", "plain")
     await started(world, steps(suffix(), topics=["orders"]))
-    first = await assigned(world)
+    first = await world.assigned()
     assert first.transforms.startswith("tests.support.transforms:Suffix 1 (")
     assert first.producer_id >= 0
     await world.until_held(partition("plain"))
@@ -64,10 +42,10 @@ async def test_a_new_partition_begins_with_the_transforms_of_its_topic(world: Wo
 async def test_what_is_not_pure_is_copied_without_a_producer(world: World) -> None:
     """At least once, though the flow has a producer; again with one when the transform goes."""
     coordinator = await started(world, steps(suffix(kind="Impure")))
-    assert (await assigned(world)).producer_id == -1
+    assert (await world.assigned()).producer_id == -1
     await copied_and_ended(world, coordinator, end=50)
     await started(world)
-    after = await assigned(world)
+    after = await world.assigned()
     assert (after.transforms, after.anchor.target_offset) == ("", 50)
     assert after.producer_id >= 0
 
@@ -75,31 +53,31 @@ async def test_what_is_not_pure_is_copied_without_a_producer(world: World) -> No
 async def test_transforms_change_where_all_is_accounted_for(world: World) -> None:
     """With a producer of its own, from the pair on; what is known of before is not counted anew."""
     coordinator = await started(world, steps(suffix("a")))
-    before = await assigned(world)
+    before = await world.assigned()
     await copied_and_ended(world, coordinator, end=50)
     await started(world, steps(suffix("b")))
-    after = await assigned(world)
+    after = await world.assigned()
     assert after.transforms_since == after.anchor.source_offset > before.transforms_since == 0
     assert after.transforms != before.transforms
     assert after.producer_id not in (-1, before.producer_id)
     assert (after.anchor.source_offset, after.anchor.target_offset) == (50, 50)
-    assert record(world).origin == after.anchor
+    assert world.record().origin == after.anchor
 
 
 async def test_transforms_do_not_change_with_records_unaccounted_for(world: World) -> None:
     """The partition is not handed out, its line says what to do; with the earlier transforms it goes on."""
     coordinator = await started(world, steps(suffix("a")))
-    before = await assigned(world)
+    before = await world.assigned()
     await copied_and_ended(world, coordinator, end=53)
     changed = await started(world, steps(suffix("b")))
     (line,) = await shown(changed.partitions, lambda rows: rows and rows[0].state == "stopped")
     assert "put the earlier transforms back" in (line.reason or "")
     assert "up to target offset 53" in (line.reason or "")
     assert not any(ORDERS in replicator.held for replicator in world.ray.replicators.values() if replicator.alive)
-    assert record(world).transforms == before.transforms
+    assert world.record().transforms == before.transforms
     assert await changed.down(5.0)
     await started(world, steps(suffix("a")))
-    assert (await assigned(world)).transforms == before.transforms
+    assert (await world.assigned()).transforms == before.transforms
 
 
 async def test_state_from_before_there_were_transforms(world: World) -> None:
@@ -108,14 +86,14 @@ async def test_state_from_before_there_were_transforms(world: World) -> None:
     await copied_and_ended(world, coordinator, end=50)
     del world.kafka.states[FLOW][schema.PARTITION.key(ORDERS.source)]["transforms"]
     await started(world, steps(suffix()))
-    assert (await assigned(world)).transforms
+    assert (await world.assigned()).transforms
 
 
 async def test_a_transform_that_is_not_there_decides_nothing(world: World) -> None:
     """On the coordinator's node the code is missing: what was copied keeps its transforms."""
     coordinator = await started(world, steps(suffix()))
-    before = await assigned(world)
+    before = await world.assigned()
     await copied_and_ended(world, coordinator, end=50)
     missing = await started(world, steps(("tests.support.transforms:Missing", {})))
     await shown(missing.status, lambda status: "can't be imported" in " ".join(status.flows[0].problems))
-    assert record(world).transforms == before.transforms
+    assert world.record().transforms == before.transforms

@@ -1,4 +1,4 @@
-"""What a replicator tells is told until it was heard, and once."""
+"""What a replicator reports is reported until it was taken, and once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.factories import replicator_report
 from tests.unit.coordinator import fake_ray
 from tests.unit.coordinator.fakes import World, eventually, settings, shown, texts
 
-_TOLD = (1, "warning", "A->B/orders-0 given up")
+_EVENT = (1, "warning", "A->B/orders-0 given up")
 
 
 def report(*events: str) -> ReplicatorReport:
@@ -37,7 +37,7 @@ def test_each_event_is_heard_once_whatever_answers_are_lost(exchanges: list[tupl
 
 
 def test_nobody_listens() -> None:
-    """Memory is bounded: the newest are kept, and what is heard of them is not told again."""
+    """Memory is bounded: the newest are kept, and what was taken of them is not reported again."""
     unheard = UnreportedEvents()
     for number in range(5000):
         answer = unheard.into(report(str(number)), 0)
@@ -50,33 +50,33 @@ async def test_the_coordinator_hears_of_it_though_an_answer_is_lost(world: World
     coordinator = await world.running()
     await eventually(lambda: 1 in world.ray.replicators)
     replicator = world.first
-    replicator.events.append(_TOLD)
+    replicator.events.append(_EVENT)
     replicator.answers_lost = 3
-    await shown(partial(texts, coordinator), lambda told: _TOLD[2] in told)
+    await shown(partial(texts, coordinator), lambda events: _EVENT[2] in events)
     assert replicator.answers_lost == 0
     replicator.events.append((2, "info", "later"))
-    told = await shown(partial(texts, coordinator), lambda told: "later" in told)
-    assert told.count(_TOLD[2]) == 1
+    events = await shown(partial(texts, coordinator), lambda events: "later" in events)
+    assert events.count(_EVENT[2]) == 1
 
 
 async def test_a_new_process_counts_its_events_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has to tell from its start is heard, however much the one before it had told."""
+    """What it has to report from its start is taken, however much the one before it had reported."""
     coordinator = await world.running()
     await eventually(lambda: 1 in world.ray.replicators)
     replicator = world.first
-    replicator.events += [_TOLD, _TOLD]
+    replicator.events += [_EVENT, _EVENT]
     await eventually(lambda: not replicator.events)
     first_words = [(3, "info", "first words")]
     monkeypatch.setattr(fake_ray, "FakeReplicator", partial(fake_ray.FakeReplicator, events=first_words))
     replicator.alive = False
-    await shown(partial(texts, coordinator), lambda told: "first words" in told)
+    await shown(partial(texts, coordinator), lambda events: "first words" in events)
 
 
 class _Engine:
-    """Tells one event."""
+    """Reports one event."""
 
     def __init__(self, *_: object) -> None:
-        self._told = [_TOLD]
+        self._events = [_EVENT]
 
     async def start(self) -> None: ...
 
@@ -84,14 +84,14 @@ class _Engine:
 
     def report(self, full: bool = False) -> ReplicatorReport:
         del full
-        said, self._told = self._told, []
-        return report(*(event[2] for event in said))
+        reported, self._events = self._events, []
+        return report(*(event[2] for event in reported))
 
 
-async def test_a_replicator_tells_again_what_was_not_heard() -> None:
+async def test_a_replicator_reports_again_what_was_not_taken() -> None:
     """Its engine has forgotten it by then."""
     replicator = ReplicatorService(settings(), "f", "r", engine=_Engine, node="n", node_id="n")  # type: ignore[arg-type]
     await replicator.exchange([])
     again = await replicator.exchange([])
-    assert [event[2] for event in again.events] == [_TOLD[2]]
+    assert [event[2] for event in again.events] == [_EVENT[2]]
     assert (await replicator.exchange([], events_taken=again.events_end)).events == ()

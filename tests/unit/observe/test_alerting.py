@@ -51,7 +51,7 @@ def test_all_is_well() -> None:
 
 
 def test_each_kind_has_what_it_is_seen_by() -> None:
-    """All but the coordinator's absence, which it can't tell of itself."""
+    """All but the coordinator's absence, which it can't report of itself."""
     late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0)
     stale = replace(late, groups=FlowGroups(groups=1, untranslated=0, unsynced=0, round_s=1, problem=None, age_s=61.0))
     facts = _facts(
@@ -121,7 +121,7 @@ def test_a_paused_flow_is_not_late() -> None:
 
 
 def test_groups_that_wait_say_why_at_once() -> None:
-    """A reason that is known is told before the limit."""
+    """A reason that is known is reported before the limit."""
     waiting = FlowGroups(groups=0, untranslated=0, unsynced=0, round_s=None, problem="denied", age_s=2.0)
     (problem,) = judge(_facts(replace(_FLOW, groups=waiting)), _LIMITS)
     assert (problem.kind, problem.text) == ("checkpoint_stale", "consumer groups wait: denied")

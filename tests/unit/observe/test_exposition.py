@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_picture() -> None:
     assert seconds == 3.33
 
 
-def test_problems_are_told_word_for_word() -> None:
+def test_problems_are_reported_word_for_word() -> None:
     """Quotes and line ends come through."""
     ((labels, value),) = _scraped(picture())["mirror_ray_problem"]
     assert (labels["text"], labels["subject"], value) == (PROBLEM.text, "orders-3", 1)

@@ -176,7 +176,7 @@ def test_same_ids_may_be_copied_on() -> None:
 def test_other_topics_under_known_names_are_in_trouble(
     source: TopicSide, remote: TopicSide | None, kind: FaultKind, words: tuple[str, ...]
 ) -> None:
-    """A recreated or deleted topic is told with its identities, for each partition that was copied."""
+    """A recreated or deleted topic is reported with its identities, for each partition that was copied."""
     (trouble,) = identity_faults(source, remote, {0: RECORD}).values()
     assert trouble.kind == kind
     assert all(word in trouble.text for word in words)
