@@ -149,7 +149,7 @@ def unique_topic() -> str:
     return f"topic-{uuid.uuid4().hex[:10]}"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_topic() -> TopicMaker:
     """Create topics of new names: ``make_topic(cluster, partitions=1, topic_config=None) -> name``."""
 
@@ -243,6 +243,12 @@ def ray_session() -> Iterator[None]:
 @pytest.fixture
 def system(ray_session: None) -> Iterator[str]:
     """A system's name of its own; what runs under it is taken down afterwards."""
+    with _own_system() as name:
+        yield name
+
+
+@contextlib.contextmanager
+def _own_system() -> Iterator[str]:
     from mirror_ray.model.errors import MirrorError
     from mirror_ray.runtime import attach
 
@@ -250,3 +256,10 @@ def system(ray_session: None) -> Iterator[str]:
     yield name
     with contextlib.suppress(MirrorError):
         attach(name).down(10.0)
+
+
+@pytest.fixture(scope="module")
+def module_system(ray_session: None) -> Iterator[str]:
+    """As `system`, for all tests of a file."""
+    with _own_system() as name:
+        yield name

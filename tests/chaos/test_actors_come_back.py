@@ -36,8 +36,7 @@ def scene(clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker, syste
 
 def test_a_frozen_replicator_gives_up_and_is_used_again(scene: Scene) -> None:
     """Stopped in full flight, it is replaced when its lease has run out; continued, it gives up, and gets its share."""
-    scene.mirror.scale(2)
-    scene.spread_over(2)
+    scene.scale(2)
     victim = scene.mirror.replicators[1]
     theirs = scene.owned_by(victim.id)
     with stopped(victim.pid):

@@ -54,6 +54,11 @@ class Scene:
         """The status of the replicator with that id."""
         return next(replicator for replicator in self.mirror.replicators if replicator.id == name)
 
+    def scale(self, replicators: int) -> None:
+        """Have so many replicators, and wait until they have equal shares."""
+        self.mirror.scale(replicators)
+        self.spread_over(replicators)
+
     def spread_over(self, replicators: int, *, without: AbstractSet[int] = frozenset()) -> None:
         """Wait until so many replicators, none of these pids among them, have equal shares."""
 
@@ -68,11 +73,11 @@ class Scene:
 
         wait_until(spread, _TIMEOUT_S, f"{PARTITIONS} partitions on {replicators} replicators")
 
-    def event(self, *texts: str) -> Event:
-        """Wait for an event with one of these texts; the newest."""
+    def event(self, *texts: str, since_ms: float = 0) -> Event:
+        """Wait for an event with one of these texts, not older than ``since_ms``; the newest."""
 
         def find() -> Event | None:
-            events = reversed(self.mirror.events(200))
+            events = reversed([event for event in self.mirror.events(200) if event.time_ms >= since_ms])
             return next((event for event in events if any(text in event.text for text in texts)), None)
 
         try:

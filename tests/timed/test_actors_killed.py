@@ -31,17 +31,17 @@ COPIES_AGAIN_WITHIN_S = 5.0
 NEVER_STOPS_LONGER_THAN_S = 2.0
 
 
-@pytest.fixture
-def scene(clusters: Clusters, make_topic: TopicMaker, system: str) -> Iterator[Scene]:
-    """One replicator copies, and everything that was there is copied."""
-    with open_scene(system, clusters.a, clusters.b, make_topic) as scene:
+@pytest.fixture(scope="module")
+def scene(clusters: Clusters, make_topic: TopicMaker, module_system: str) -> Iterator[Scene]:
+    """Records are copied as they come; equal in the end, after all that these tests do."""
+    with open_scene(module_system, clusters.a, clusters.b, make_topic) as scene:
         yield scene
+        scene.ends_equal()
 
 
 def test_a_killed_replicators_partitions_copy_again(scene: Scene) -> None:
     """SIGKILL, three times in full flight: again within 5 s, those of the other one never stop, equal in the end."""
-    scene.mirror.scale(2)
-    scene.spread_over(2)
+    scene.scale(2)
     for number in range(3):
         victim = scene.mirror.replicators[number % 2]
         theirs = {partition for partition, owner in scene.owners().items() if owner == victim.id}
@@ -49,17 +49,16 @@ def test_a_killed_replicators_partitions_copy_again(scene: Scene) -> None:
         killed_s = time.monotonic()
         os.kill(victim.pid, signal.SIGKILL)
         scene.spread_over(2, without={victim.pid})
-        events = "\n".join(f"{each.time_ms} {each.subject}: {each.text}" for each in scene.mirror.events(20))
+        events = "\n".join(f"{event.time_ms} {event.subject}: {event.text}" for event in scene.mirror.events(20))
         again_s, stood_s = (scene.arrivals.longest_s(some, killed_s) for some in (theirs, others))
         _log.info("killed %s: its partitions stood for %.2f s, the others for %.2f s", victim.id, again_s, stood_s)
         assert again_s < COPIES_AGAIN_WITHIN_S, events
         assert stood_s < NEVER_STOPS_LONGER_THAN_S, events
-    scene.ends_equal()
 
 
 def test_copying_goes_on_without_the_coordinator(scene: Scene) -> None:
     """SIGKILL of the coordinator, twice: no partition stops, its replacement adopts the replicators."""
-    scene.spread_over(1)
+    scene.scale(1)
     replicator = scene.mirror.replicators[0]
     for _ in range(2):
         pid = scene.mirror.status().coordinator_pid
@@ -71,18 +70,16 @@ def test_copying_goes_on_without_the_coordinator(scene: Scene) -> None:
         _log.info("coordinator killed: partitions stood for %.2f s", stood_s)
         assert stood_s < NEVER_STOPS_LONGER_THAN_S
         assert scene.mirror.replicators[0].pid == replicator.pid
-    scene.ends_equal()
 
 
 def test_scaling_moves_few_partitions(scene: Scene) -> None:
     """One to three replicators and back: each time only what must move does, nothing stops for long or is doubled."""
-    scene.spread_over(1)
+    scene.scale(1)
     before = scene.owners()
     for replicators, moved in ((3, 4), (1, 4)):
-        pids = {each.pid for each in scene.mirror.replicators}
+        pids = {replicator.pid for replicator in scene.mirror.replicators}
         began_s = time.monotonic()
-        scene.mirror.scale(replicators)
-        scene.spread_over(replicators)
+        scene.scale(replicators)
         after = scene.owners()
         changed = {partition for partition in after if after[partition] != before[partition]}
         stood_s = scene.arrivals.longest_s(set(range(PARTITIONS)) - changed, began_s)
@@ -93,7 +90,6 @@ def test_scaling_moves_few_partitions(scene: Scene) -> None:
         assert handover_s < COPIES_AGAIN_WITHIN_S
         before = after
     wait_until(lambda: sum(map(psutil.pid_exists, pids)) == 1, 20, "two replicators have ended")
-    scene.ends_equal()
 
 
 def _another_coordinator(mirror: Mirror, pid: int) -> bool:

@@ -29,10 +29,10 @@ BUFFER_BYTES = 32 * MIB
 async def test_memory_is_bounded_while_the_target_stands_still(
     clusters: Clusters, fragile: DevCluster, make_topic: TopicMaker
 ) -> None:
-    """With 300 MB waiting, the replicator holds its budget and what two fetches bring, and copies it all afterwards."""
+    """With 150 MB waiting, the replicator holds its budget and what two fetches bring, and copies it all afterwards."""
     topic = make_topic(clusters.a, 8)
     value = os.urandom(20_000)
-    messages = (Message(value, partition=number % 8) for number in range(15_000))
+    messages = (Message(value, partition=number % 8) for number in range(7_500))
     produce(clusters.a.confluent_config(), topic, messages, batch_num_messages=10, linger_ms=50)
     async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic, 8)

@@ -35,6 +35,7 @@ from tests.support.local import LocalSystem
 from tests.support.mm2_copy import Mm2Copy
 from tests.support.reading import assert_equal_copies, end_offsets, read_all, read_placed
 from tests.support.unrecorded import hand_back, take_over
+from tests.support.waiting import wait_until
 
 
 class Scene:
@@ -190,6 +191,8 @@ async def test_what_must_end_first(scene: Scene) -> None:
     with pytest.raises(NotReadyError, match=r"a transaction of MirrorMaker 2 is open"):
         await scene.take_over()
     writer.abort_transaction(30)
+    marked = {0: 52}
+    wait_until(lambda: end_offsets(scene.target, scene.mm2.remote(topic)) == marked, 20, "the marker is written")
     assert (await scene.take_over()).ok
     async with LocalSystem(scene.settings) as system:
         await system.caught_up(topic, 100, str(scene.flow))
@@ -260,6 +263,7 @@ async def test_handed_back_and_forth(scene: Scene) -> None:
         dry = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2, dry=True)
         handed = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2)
         assert dry.partitions[0].noted == handed.partitions[0].noted == ends[0] - 1
+        wait_until(lambda: len(end_offsets(scene.target, scene.mm2.offsets_topic)) == 25, 20, "all have leaders")
         # Not given back by a crash in between: the same once more.
         again = await hand_back(scene.settings, scene.flow, scene.which, quiet_s=0.2)
         assert [note.noted for note in again.partitions] == [note.before for note in again.partitions]
