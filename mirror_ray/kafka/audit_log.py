@@ -49,16 +49,9 @@ def recorded(
     act: Callable[[], _Outcomes[_K]],
     unchanged: Callable[[MirrorError], bool] = lambda _: False,
 ) -> dict[_K, MirrorError | None]:
-    """Make changes, and record each with its outcome.
+    """Make ``changes`` by ``act``, which returns each one's error, or None; record each with its outcome.
 
-    Args:
-        audit_log: Where they are recorded.
-        changes: The changes that are intended, by the keys of the outcomes.
-        act: Makes the changes; returns each one's error, or None.
-        unchanged: Whether an error means that nothing had to be changed.
-
-    Returns:
-        The outcomes of ``act``.
+    ``unchanged``: whether an error means that nothing had to be changed. Returns the outcomes of ``act``.
 
     Raises:
         MirrorError: The log is required and can't be written; ``act`` was not called.

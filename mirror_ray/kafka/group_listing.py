@@ -147,11 +147,8 @@ async def _unknown(
 async def describe_members(coordinators: GroupCoordinators, kinds: Mapping[str, str]) -> dict[str, Subscription]:
     """The subscriptions of groups, of each group that has members and shows them now.
 
-    A classic group shows them while it is stable; a streams group (KIP-1071) never does.
-
-    Args:
-        coordinators: Of the groups' cluster.
-        kinds: The kind of each group, as in ``ListedGroup``.
+    A classic group shows them while it is stable; a streams group (KIP-1071) never does. ``kinds`` as in
+    ``ListedGroup``, by group.
 
     Raises:
         KafkaProtocolError: A group coordinator speaks no version that we know.
@@ -222,9 +219,7 @@ def _consumer_subscription(group: Any) -> Subscription | None:
 def topics_in(data: bytes, *, partitions: bool = False) -> set[str]:
     """The topics of a classic member's subscription (ConsumerProtocolSubscription), or of its assignment.
 
-    Args:
-        data: The member's bytes; an assignment may be empty.
-        partitions: Whether each topic's partitions follow it, as in an assignment.
+    ``partitions``: each topic's follow it, as in an assignment, which may be empty.
 
     Raises:
         struct.error, UnicodeDecodeError, IndexError: The bytes are something else.

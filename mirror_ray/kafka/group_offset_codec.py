@@ -85,11 +85,8 @@ def decode_offset_fetch(
 ) -> tuple[list[FetchedGroup], int]:
     """What the groups of a response have committed, and ``throttle_time_ms``.
 
-    Args:
-        version: The request's.
-        body: The response's.
-        asked: The groups of the request, in its order.
-        expected: What :attr:`FetchedGroup.raw` was last for a group. One whose bytes are the same is not decoded.
+    ``asked``: the groups of the request, in its order. ``expected``: what :attr:`FetchedGroup.raw` was last for a
+    group; one whose bytes are the same is not decoded.
 
     Raises:
         UNREADABLE: The bytes are no such response.

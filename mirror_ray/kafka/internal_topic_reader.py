@@ -32,13 +32,9 @@ class InternalTopicReader:
     def __init__(
         self, cluster: ClusterConnections, topic: str, *, from_ms: int | None = None, read_committed: bool = False
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; nothing is asked yet. Records that were written before ``from_ms`` are passed over.
 
-        Args:
-            cluster: Where the topic is.
-            topic: Its name.
-            from_ms: Records that were written before are passed over.
-            read_committed: Whether records of open and aborted transactions are left out.
+        ``read_committed``: leave out records of open and aborted transactions.
         """
         self._cluster, self._from_ms = cluster, from_ms
         partition = TopicPartition(topic, 0)
@@ -99,13 +95,8 @@ def latest_records(
 ) -> dict[bytes, DecodedRecord]:
     """The last committed record of every key, as compaction would leave them: no tombstones, none without a key.
 
-    Blocking, over connections of its own; for code without an event loop.
-
-    Args:
-        settings: The cluster's.
-        topic: To be read from its start to the end that it has now.
-        patience_s: How long the cluster may leave a request without an answer.
-        time_limit_s: How long all of it may take.
+    Blocking, over connections of its own; for code without an event loop. The topic is read from its start to the end
+    that it has now, within ``time_limit_s``; the cluster may leave a request without an answer for ``patience_s``.
 
     Raises:
         TopicMissingError: There is no such topic.

@@ -169,16 +169,10 @@ class BlockingTopicWriter:
         cleanup_policy: str = "compact",
         codec: Codec = "zstd",
     ) -> None:
-        """Prepare; nothing is sent yet.
+        """Prepare to write to the topic's partition 0; nothing is sent yet.
 
-        Args:
-            settings: The cluster's.
-            topic: Written to at partition 0.
-            client_id: As brokers and quotas see it.
-            ensure_topic: Creates the topic where it is missing; called before the first write, and after a failed one.
-            delivery_timeout_s: How long a write is tried.
-            cleanup_policy: Of the topic.
-            codec: Of the batches.
+        ``ensure_topic`` creates the topic where it is missing; called before the first write, and after a failed one.
+        A write is tried for ``delivery_timeout_s``.
         """
         self._settings, self._topic, self._client_id = settings, topic, client_id
         self._ensure_topic, self._delivery_timeout_s = ensure_topic, delivery_timeout_s

@@ -60,7 +60,7 @@ class LogFollower(Generic[T]):
 
         Args:
             cluster: The partition's.
-            partition: The partition to read.
+            partition: To read.
             purpose: Of the connection: other answers must not wait behind one that waits for records.
             start: The offset to read from; called at the beginning and after a restart. None: the log's start.
             decode: The records of a batch from an offset on; where it raises, the batch is read again.
@@ -88,11 +88,9 @@ class LogFollower(Generic[T]):
         self._position = None
 
     async def poll(self, max_wait_ms: int = 0, patience_s: float | None = None) -> LogChunk[T]:
-        """Read on, waiting up to ``max_wait_ms`` for something to come.
+        """Read on; where there is nothing new the broker waits up to ``max_wait_ms`` for something to come.
 
-        Args:
-            max_wait_ms: How long the broker waits where there is nothing new.
-            patience_s: After how long without an answer the connection is given up.
+        After ``patience_s`` without an answer the connection is given up.
 
         Raises:
             OSError, MirrorError: It can't be read now; call again.

@@ -146,11 +146,8 @@ def describe(batch: RecordBatch) -> str:
 def iter_batches(buffer: memoryview) -> list[RecordBatch]:
     """Split the records of one partition of a Fetch response into batches, without copying.
 
-    Args:
-        buffer: Bytes (format ``B``), writable if the batches are to be rewritten.
-
-    Returns:
-        The whole batches, in order, without one that the broker cut off at the end; messages of magic 0 and 1 as runs.
+    ``buffer`` has format ``B``, and is writable if the batches are to be rewritten. Returns the whole batches, in
+    order, without one that the broker cut off at the end; messages of magic 0 and 1 as runs.
 
     Raises:
         IncompleteBatchError: Not even the first batch is whole; it says how many bytes to fetch.
@@ -238,10 +235,7 @@ def rewrite(batch: RecordBatch, producer_id: int, producer_epoch: int, base_sequ
 def needs_repack(batch: RecordBatch, position: int, max_message_bytes: int) -> RepackReason | None:
     """Why a batch with records can't be passed on as it is, or None when it can.
 
-    Args:
-        batch: Neither a control batch nor an empty one: those are dropped before.
-        position: The next source offset to copy.
-        max_message_bytes: The target topic's ``max.message.bytes``.
+    Neither a control batch nor an empty one: those are dropped before. ``position``: the next source offset to copy.
     """
     if batch.magic != 2:
         return "magic"

@@ -69,15 +69,9 @@ def outgoing_batches(
 ) -> Sequence[OutgoingBatch]:
     """Make the target's batches of the records from ``position`` on: the batch as it is, or repacked where it must be.
 
-    Args:
-        batch: Of the source, verified.
-        position: Source offset; records before it are left out.
-        assignment: Says what the target takes, and which records are skipped.
-        transforms: What the records go through, if anything.
-        singly: Whether each record is to be a batch of its own.
-
-    Returns:
-        The batches in order; none where nothing is left of it.
+    They are in order; none where nothing is left of ``batch``, which is verified. ``position`` is a source offset.
+    ``assignment`` says what the target takes, and which records are skipped; ``singly``: each record is to be a batch
+    of its own.
 
     Raises:
         ReplicationFault: A single record is larger than the target takes, or a transform failed.
