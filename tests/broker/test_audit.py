@@ -46,7 +46,7 @@ def _settings(clusters: Clusters, topic: str, group: str) -> MirrorSettings:
 
 async def _kept(settings: MirrorSettings, since_ms: int, about: str) -> list[AuditEntry]:
     found = await read_audit(settings, AuditQuery(since_ms=since_ms, limit=10_000))
-    return [each for each in found if about in f"{each.subject} {each.before} {each.after}"]
+    return [entry for entry in found if about in f"{entry.subject} {entry.before} {entry.after}"]
 
 
 async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -61,19 +61,19 @@ async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic
 
         async def there() -> bool:
             found[:] = [
-                each
-                for each in await read_audit(settings, AuditQuery(since_ms=since_ms, limit=10_000))
-                if each.kind == kind and each.subject == subject and holds(each)
+                entry
+                for entry in await read_audit(settings, AuditQuery(since_ms=since_ms, limit=10_000))
+                if entry.kind == kind and entry.subject == subject and holds(entry)
             ]
             return bool(found)
 
         await wait_until_async(there, 30.0, f"{kind} of {subject} is in the audit log")
-        assert all(each.outcome == "done" for each in found)
+        assert all(entry.outcome == "done" for entry in found)
         return found[-1]
 
     async with LocalSystem(settings, groups=True) as system:
         await system.caught_up(topic, 10)
-        await kept("create_topic", f"topic {remote}", lambda each: (each.after or "").startswith("1 partitions"))
+        await kept("create_topic", f"topic {remote}", lambda entry: (entry.after or "").startswith("1 partitions"))
         await commit_many(clusters.a, {group: {TopicPartition(topic, 0): 7}})
         admin = AdminClient(dict(clusters.a.confluent_config()))
         await aside(lambda: admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20))
@@ -82,11 +82,11 @@ async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic
         assert (grown.before, grown.after) == ("1 partitions", "3 partitions")
         altered = await kept("alter_config", f"topic {remote}", lambda _: True)
         assert (altered.before, altered.after) == ("retention.ms=(the broker's default)", "retention.ms=86400000")
-        committed = await kept("commit_offsets", f"group {group}", lambda each: each.after == f"{remote}-0: 7")
+        committed = await kept("commit_offsets", f"group {group}", lambda entry: entry.after == f"{remote}-0: 7")
         assert committed.before is None
         assert committed.cluster == "B"
         await commit_many(clusters.a, {group: {TopicPartition(topic, 0): 9}})
-        moved = await kept("commit_offsets", f"group {group}", lambda each: each.after == f"{remote}-0: 9")
+        moved = await kept("commit_offsets", f"group {group}", lambda entry: entry.after == f"{remote}-0: 9")
         assert moved.before == f"{remote}-0: 7"
 
         coordinator = system.coordinator
@@ -96,14 +96,14 @@ async def test_every_change_and_every_act_is_kept(clusters: Clusters, make_topic
         await coordinator.act("ann@desk", "set", ("A->B", {"topics.refresh_interval_s": "5"}, True))
         with pytest.raises(MirrorError):
             await coordinator.act("eve@far", "pause", ("C->D", None, None))
-        paused = await kept("pause", "flow A->B", lambda each: topic in (each.after or ""))
+        paused = await kept("pause", "flow A->B", lambda entry: topic in (entry.after or ""))
         assert (paused.operator, paused.before, paused.after) == ("ann@desk", "paused: nothing", f"paused: {topic}")
-        resumed = await kept("resume", "flow A->B", lambda each: topic in (each.before or ""))
+        resumed = await kept("resume", "flow A->B", lambda entry: topic in (entry.before or ""))
         assert resumed.operator == "page 10.0.0.7"
-        changed = await kept("set", "flow A->B", lambda each: "refresh" in (each.after or ""))
+        changed = await kept("set", "flow A->B", lambda entry: "refresh" in (entry.after or ""))
         assert "0.5" in (changed.before or "")
         assert "0.7" in (changed.after or "")
-        texts = [f"{each.subject} {each.text}" for each in await coordinator.events()]
+        texts = [f"{event.subject} {event.text}" for event in await coordinator.events()]
         assert any("pause by ann@desk" in text for text in texts)
         assert any("pause by eve@far was refused" in text for text in texts)
 
@@ -133,7 +133,7 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
 
     await aside(change)
     found = await _kept(settings, since_ms, unique_topic)
-    assert [(each.kind, each.outcome, each.before, each.after) for each in found] == [
+    assert [(entry.kind, entry.outcome, entry.before, entry.after) for entry in found] == [
         ("create_topic", "done", None, "1 partitions, cleanup.policy=delete"),
         ("delete_records", "done", "from 0", "from 3"),
         ("create_partitions", "refused", None, "2 partitions"),
@@ -144,8 +144,8 @@ async def test_deletions_and_refusals_are_kept_and_what_was_so_already_is_not(
     config.write_text(f"clusters = A, B\n{servers}A->B.enabled = true\n")
     asked = ["audit", "A->B", "--config", str(config), "--since", "1h", "--kind", "delete_topic", "-o", "json"]
     result = await aside(lambda: CliRunner().invoke(app, asked))
-    shown = [each for each in json.loads(result.stdout) if unique_topic in each["subject"]]
-    assert [(each["id"], each["before"]) for each in shown] == [(found[-1].id, "1 partitions")]
+    shown = [entry for entry in json.loads(result.stdout) if unique_topic in entry["subject"]]
+    assert [(entry["id"], entry["before"]) for entry in shown] == [(found[-1].id, "1 partitions")]
 
 
 def test_the_log_is_kept_for_its_time_and_never_copied(clusters: Clusters) -> None:

@@ -97,8 +97,8 @@ async def test_who_comes_later_gives_way_until_it_is_declared(clusters: Clusters
     async with LocalSystem(declared) as system:
 
         async def copied() -> bool:
-            lines = [each for each in await system.coordinator.partitions("A->B") if each.state == "copying"]
-            return len(lines) == 4 and all(each.lag_records == 0 for each in lines)
+            lines = [line for line in await system.coordinator.partitions("A->B") if line.state == "copying"]
+            return len(lines) == 4 and all(line.lag_records == 0 for line in lines)
 
         await system.wait(copied, "both are copied")
         pairs = (await take_snapshot(declared, declared.flows[0], [first, second], {})).pairs
@@ -109,4 +109,4 @@ async def test_who_comes_later_gives_way_until_it_is_declared(clusters: Clusters
 
 
 def _refused(topics: Iterable[TopicStatus]) -> dict[str, str]:
-    return {each.topic: each.reason or "" for each in topics if each.state == "refused"}
+    return {topic.topic: topic.reason or "" for topic in topics if topic.state == "refused"}

@@ -54,7 +54,7 @@ async def test_active_active_under_one_name(clusters: Clusters, unique_topic: st
     for flow in ("A->B", "B->A"):
         asked = VerifyRequest(topics=(unique_topic,))
         report = await verify_flow(both_ways(both, unique_topic, None), FlowName.parse(flow), asked)
-        assert [str(each.outcome) for each in report.partitions] == ["equal"] * PARTITIONS, report
+        assert [str(partition.outcome) for partition in report.partitions] == ["equal"] * PARTITIONS, report
 
 
 def _standing(cluster: DevCluster, group: str, topic: str) -> dict[TopicPartition, int]:
@@ -76,7 +76,9 @@ async def test_groups_of_a_topic_that_both_sides_write(clusters: Clusters, uniqu
         on_a, on_b = await aside(lambda: [held(cluster, unique_topic) for cluster in clusters])
         ends = [len(records) for records in on_a]
         commits = {
-            f"{unique_topic}-{tenth}": {each: end * tenth // 10 for each, end in zip(partitions, ends, strict=True)}
+            f"{unique_topic}-{tenth}": {
+                partition: end * tenth // 10 for partition, end in zip(partitions, ends, strict=True)
+            }
             for tenth in range(11)
         }
         await commit_many(clusters.a, commits)
@@ -89,22 +91,24 @@ async def test_groups_of_a_topic_that_both_sides_write(clusters: Clusters, uniqu
                 found = await system.coordinator.groups("A->B")
             except ConfigError:  # the flow has just begun
                 return False
-            return len(found) == len(commits) and all(each.state == "synced" for each in found)
+            return len(found) == len(commits) and all(status.state == "synced" for status in found)
 
         await system.wait(carried, "every group is on B")
         there = await standing(clusters.b)
         assert list(there[f"{unique_topic}-10"].values()) == ends
         for group, offsets in commits.items():
             for number, partition in enumerate(partitions):
-                read = {each.value for each in on_a[number][: offsets[partition]]}
+                read = {record.value for record in on_a[number][: offsets[partition]]}
                 place = there[group][partition]
-                assert {each.value for each in on_b[number][:place]} <= read
+                assert {record.value for record in on_b[number][:place]} <= read
                 assert place == len(on_b[number]) or on_b[number][place].value not in read
-        (last,) = [each for each in await system.coordinator.groups("A->B") if each.group == f"{unique_topic}-10"]
-        assert [(each.state, each.exact, each.reason) for each in last.partitions] == [("synced", True, None)] * 2
+        (last,) = [status for status in await system.coordinator.groups("A->B") if status.group == f"{unique_topic}-10"]
+        assert [(partition.state, partition.exact, partition.reason) for partition in last.partitions] == [
+            ("synced", True, None)
+        ] * 2
         rows = await carry_out(settings, BulkOrder(flow=FlowName("A", "B")), LocalMaps)
         assert {(row.translated.group, row.translated.origin): row.translated.translation.offset for row in rows} == {
-            (group, each): offset for group, offsets in there.items() for each, offset in offsets.items()
+            (group, partition): offset for group, offsets in there.items() for partition, offset in offsets.items()
         }
         # The flow back sees them on B now, at places of its own for A, which lie before those where they stand there.
         await asyncio.sleep(1.0)

@@ -53,15 +53,15 @@ async def test_errors_and_changes_of_a_flow_are_those_of_its_routes(clusters: Cl
 
         async def caught_up(position: int, flows: int = 3) -> None:
             async def done() -> bool:
-                lines = [each for each in await system.coordinator.partitions() if each.topic == one]
-                there = [each.state == "copying" and each.position == position for each in lines]
+                lines = [line for line in await system.coordinator.partitions() if line.topic == one]
+                there = [line.state == "copying" and line.position == position for line in lines]
                 return len(there) == flows and all(there)
 
             await system.wait(done, f"all have come to {position}")
 
         async def all_stopped() -> bool:
-            lines = [each for each in await system.coordinator.partitions() if each.topic == one]
-            return [each.trouble for each in lines] == ["transform_failed"] * 3
+            lines = [line for line in await system.coordinator.partitions() if line.topic == one]
+            return [line.trouble for line in lines] == ["transform_failed"] * 3
 
         await caught_up(3)
         await fill(clusters, one, b"e3", b"bad", b"x3")
@@ -72,7 +72,7 @@ async def test_errors_and_changes_of_a_flow_are_those_of_its_routes(clusters: Cl
         await fill(clusters, one, b"bad too", b"u7")
         await caught_up(8)
         told = await aside(lambda: read_all(clusters.b.confluent_config(), LETTERS))
-        assert [each.value for each in told[0] if ("__connect.errors.topic", one.encode()) in each.headers] == [
+        assert [record.value for record in told[0] if ("__connect.errors.topic", one.encode()) in record.headers] == [
             b"bad too"
         ]
         # Both topics have filled one partition by now, and one of the routes goes.
@@ -82,9 +82,9 @@ async def test_errors_and_changes_of_a_flow_are_those_of_its_routes(clusters: Cl
         await fill(clusters, one, b"e9", b"u9")
         await caught_up(12, flows=2)
     merged = await values(clusters, eu)
-    assert sorted(each.rstrip(b"!") for each in merged) == [b"e1", b"e2", b"e3", b"e4", b"e9"]
-    assert [each for each in merged if each[1:2] in b"139"] == [b"e1", b"e3", b"e9!"]
+    assert sorted(value.rstrip(b"!") for value in merged) == [b"e1", b"e2", b"e3", b"e4", b"e9"]
+    assert [value for value in merged if value[1:2] in b"139"] == [b"e1", b"e3", b"e9!"]
     own, away = await values(clusters, f"A.{one}"), await values(clusters, us)
     # By one or the other, whichever held when it was copied.
-    assert [each.rstrip(b"!") for each in own if not each.startswith(b"u8")] == [b"x1", b"x3", b"x8", b"u9"]
-    assert [each for each in own if each.startswith(b"u8")] + away in ([b"u1", b"u7", b"u8"], [b"u8!", b"u1", b"u7"])
+    assert [value.rstrip(b"!") for value in own if not value.startswith(b"u8")] == [b"x1", b"x3", b"x8", b"u9"]
+    assert [value for value in own if value.startswith(b"u8")] + away in ([b"u1", b"u7", b"u8"], [b"u8!", b"u1", b"u7"])

@@ -79,11 +79,11 @@ async def test_failures_go_to_the_dead_letter_topic(clusters: Clusters, make_top
         await fill(clusters, topic, b"c")
         await system.caught_up(topic, 6)
         told = [event.text for event in await system.coordinator.events()]
-        assert any("can't make anything of b'bad 1'" in each and LETTERS in each for each in told)
+        assert any("can't make anything of b'bad 1'" in text and LETTERS in text for text in told)
     assert await values(clusters, topic) == [b"a!", b"b!", b"c!"]
-    letters = [each for each in await held(clusters, LETTERS) if _header(each, "topic") == topic]
-    assert [each.value for each in letters] == [b"bad 1", b"bad 2", b"bad 3"]
-    assert [_header(each, "offset") for each in letters] == ["1", "3", "4"]
+    letters = [letter for letter in await held(clusters, LETTERS) if _header(letter, "topic") == topic]
+    assert [letter.value for letter in letters] == [b"bad 1", b"bad 2", b"bad 3"]
+    assert [_header(letter, "offset") for letter in letters] == ["1", "3", "4"]
     first = letters[0]
     assert (first.key, first.headers[0]) == (b"k", ("h", b"1"))
     assert _header(first, "exception.class.name") == "ValueError"
@@ -92,7 +92,7 @@ async def test_failures_go_to_the_dead_letter_topic(clusters: Clusters, make_top
 
 
 def _header(record: Record, name: str) -> str:
-    return next((value or b"" for each, value in record.headers if each == f"__connect.errors.{name}"), b"").decode()
+    return next((value or b"" for key, value in record.headers if key == f"__connect.errors.{name}"), b"").decode()
 
 
 async def test_failures_are_skipped_and_counted(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -102,12 +102,12 @@ async def test_failures_are_skipped_and_counted(clusters: Clusters, make_topic: 
     async with LocalSystem(settings(clusters, topic, suffix(), errors="skip")) as system:
         await system.caught_up(topic, 3)
         told = [event.text for event in await system.coordinator.events()]
-        assert any("records left out: 2;" in each for each in told)
+        assert any("records left out: 2;" in text for text in told)
     assert await values(clusters, topic) == [b"a!"]
     for step, outcome in ((suffix(), "equal"), (suffix("?"), "not_checked")):
         flow = settings(clusters, topic, step, errors="skip")
         report = await verify_flow(flow, FlowName("A", "B"), VerifyRequest(topics=(topic,)))
-        assert [each.outcome for each in report.partitions] == [outcome]
+        assert [partition.outcome for partition in report.partitions] == [outcome]
 
 
 async def test_transforms_are_added_changed_and_removed(clusters: Clusters, make_topic: TopicMaker) -> None:

@@ -42,7 +42,7 @@ def fill(cluster: KafkaCluster, topic: str, first: int, last: int, age_ms: int =
     stamp_ms = int(time.time() * 1000) - age_ms
     for start in range(first, last, 10):
         messages = sample_messages(min(10, last - start), first=start)
-        produce(cluster.confluent_config(), topic, [each._replace(timestamp_ms=stamp_ms) for each in messages])
+        produce(cluster.confluent_config(), topic, [message._replace(timestamp_ms=stamp_ms) for message in messages])
 
 
 def cut(cluster: DevCluster, ends: Mapping[str, int]) -> None:

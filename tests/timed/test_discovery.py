@@ -38,7 +38,9 @@ def test_single_node_cluster(clusters: Clusters, system: str) -> None:
 
 def _copied(mirror: Mirror, topic: str, records: int) -> None:
     wait_until(
-        lambda: sum(each.target_end for each in mirror.partitions("A->B") if each.topic == topic) == records,
+        lambda: (
+            sum(partition.target_end for partition in mirror.partitions("A->B") if partition.topic == topic) == records
+        ),
         FOUND_WITHIN_S,
         f"{records} records of {topic}",
     )

@@ -92,12 +92,12 @@ async def test_what_is_committed_and_what_is_left(clusters: Clusters, make_topic
         dry = {group: (place, exact, would.get(what, what)) for group, (place, exact, what) in expected.items()}
         assert await outcomes(configured, commit=True, dry=True) == dry
         assert stands(clusters, topic, groups) == {new: -1001, ours: 10, theirs: 77, active: -1001, beyond: -1001}
-        assert await outcomes(configured) == {group: (*each[:2], None) for group, each in expected.items()}
+        assert await outcomes(configured) == {group: (*outcome[:2], None) for group, outcome in expected.items()}
         assert await outcomes(configured, commit=True) == expected
         assert stands(clusters, topic, groups) == {new: 20, ours: 30, theirs: 77, active: -1001, beyond: 100}
         again = await outcomes(configured, commit=True, force=True)
         assert again == {
-            **{group: (*each[:2], "stands there already") for group, each in expected.items()},
+            **{group: (*outcome[:2], "stands there already") for group, outcome in expected.items()},
             theirs: (40, True, "committed"),
             active: expected[active],
         }
@@ -124,8 +124,8 @@ async def test_offsets_of_the_past_are_translated_and_committed(clusters: Cluste
         await carrying.round()
         then_ms = int(time.time() * 1000)
         await asyncio.sleep(0.05)
-        for each in (group, gone):
-            commit(clusters.a, each, {(topic, 0): 90})
+        for name in (group, gone):
+            commit(clusters.a, name, {(topic, 0): 90})
         await carrying.round()
         now_ms = int(time.time() * 1000)
     assert await outcomes(configured, as_of_ms=now_ms) == {group: (90, True, None), gone: (90, True, None)}

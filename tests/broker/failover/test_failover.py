@@ -180,7 +180,7 @@ async def test_a_dry_run_changes_nothing(clusters: Clusters, make_topic: TopicMa
         assert report.plan.results[FailoverStep.CHECK].figures["groups"] == 1
         assert [place.offset for place in report.offsets[names.group]] == [30, 30]
         assert (await read_history(system.settings, names.flow)).plans() == before
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"copying"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"copying"}
 
 
 async def test_groups_at_work_hold_it_up(clusters: Clusters, make_topic: TopicMaker) -> None:

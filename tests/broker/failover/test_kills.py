@@ -188,7 +188,7 @@ async def test_every_state_of_a_plan_that_has_gone_back(
         moved = Counter(group for group, _ in killer.committed)
         assert moved.keys() == {went_on, waits, came}
         count = 250 if back_to == FailoverStep.PRODUCERS else 200
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"paused"}
         for group in groups:
             rest = await aside(lambda group=group: process(b, group, names.remote))  # type: ignore[misc]
             first = (0, 0) if group == came else (10, 20)

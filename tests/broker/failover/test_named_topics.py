@@ -112,7 +112,7 @@ class OneOfTwo(Scene):
             (self.one, (self.orders,), "classic"),
         ):
             consumer = stack.enter_context(member(self.a, group, *topics, protocol=protocol))
-            offsets = [TopicPartition(*each, offset) for each, offset in self.committed.items()]
+            offsets = [TopicPartition(*place, offset) for place, offset in self.committed.items()]
             consumer.commit(offsets=offsets, asynchronous=False)
 
     def places(self) -> tuple[dict[int, int], dict[int, int]]:
@@ -129,8 +129,8 @@ async def caught_up(system: LocalSystem) -> None:
     """All five partitions."""
 
     async def done() -> bool:
-        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
-        return len(lines) == 5 and all(each.lag_records == 0 for each in lines)
+        lines = [line for line in await system.coordinator.partitions() if line.state == "copying"]
+        return len(lines) == 5 and all(line.lag_records == 0 for line in lines)
 
     await system.wait(done, "everything is copied")
 
@@ -175,11 +175,11 @@ async def test_a_group_that_has_committed_in_one_of_them(clusters: Clusters) -> 
             wanted = {scene.slow: least, scene.one: own, scene.silent: least}
 
             async def stand() -> bool:
-                found = [await aside(partial(committed, scene.b, each, scene.merged, 2)) for each in wanted]
+                found = [await aside(partial(committed, scene.b, group, scene.merged, 2)) for group in wanted]
                 return found == list(wanted.values())
 
             await system.wait(stand, f"groups stand at {wanted}")
-            shown = {each.group: each.partitions[0] for each in await system.coordinator.groups(None)}
+            shown = {status.group: status.partitions[0] for status in await system.coordinator.groups(None)}
             assert [shown[group].exact for group in wanted] == [False, True, False]
             assert f"it reads {scene.returns}" in (shown[scene.slow].reason or "")
             assert "no members" in (shown[scene.silent].reason or "")

@@ -27,7 +27,7 @@ class WrittenOnce:
 
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
         found = await self._coordinator.partitions(flow)
-        if self._write is not None and self._paused and not any(each.replicator for each in found):
+        if self._write is not None and self._paused and not any(partition.replicator for partition in found):
             write, self._write = self._write, None
             await aside(write)
         return found
@@ -62,5 +62,5 @@ async def test_a_plan_that_was_sent_back_is_begun_anew(
         assert report.plan.finished, report.plan.results
         old, new = (await read_history(system.settings, names.flow)).plans()
         assert (old.abandoned, new.id, new.repeats) == (True, report.plan.id, 0)
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"paused"}
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 160

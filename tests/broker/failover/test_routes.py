@@ -82,8 +82,8 @@ async def carried(system: LocalSystem, scene: Scene) -> None:
     """Both partitions are copied and routed, and the group's places committed."""
 
     async def done() -> bool:
-        lines = [each for each in await system.coordinator.partitions() if each.state == "copying"]
-        copied = len(lines) == 6 and all(each.lag_records == 0 for each in lines)
+        lines = [line for line in await system.coordinator.partitions() if line.state == "copying"]
+        copied = len(lines) == 6 and all(line.lag_records == 0 for line in lines)
         return copied and await aside(scene.committed) == scene.places()
 
     await system.wait(done, "everything is copied, and the group carried over")
@@ -108,9 +108,11 @@ async def test_there_and_back(clusters: Clusters) -> None:
         assert await aside(scene.committed) == scene.places()
         verdict = await verify_with_routes(config, scene.flow, VerifyRequest())
         # The failover has paused them; nothing else keeps them from being equal.
-        assert [each.outcome for each in verdict.partitions] == ["paused"] * 6
-        assert [each.checked.differences or each.checked.reason for each in verdict.partitions] == [None] * 6
-        assert sum(each.checked.records for each in verdict.partitions) == RECORDS
+        assert [partition.outcome for partition in verdict.partitions] == ["paused"] * 6
+        assert [partition.checked.differences or partition.checked.reason for partition in verdict.partitions] == [
+            None
+        ] * 6
+        assert sum(partition.checked.records for partition in verdict.partitions) == RECORDS
         # It reads its own topic to the end, of the second a part, and of the third nothing.
         there = await aside(lambda: process(scene.b, scene.group, scene.remotes[0]))
         there += await aside(lambda: process(scene.b, scene.group, scene.eu, 12))
@@ -127,13 +129,13 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
     config = scene.settings()
     plan = await aside(lambda: make_plan(config))
     assert [flow.refused for flow in plan.flows] == [()] * 3
-    assert {each.remote_topic for flow in plan.flows for each in flow.topics} == set(scene.remotes)
+    assert {topic.remote_topic for flow in plan.flows for topic in flow.topics} == set(scene.remotes)
     async with LocalSystem(config, groups=True) as system:
         await carried(system, scene)
         for flow in config.flows:
             assert (await find(config, flow, (), {}, every=True)).findings == ()
         statuses = await system.coordinator.groups(str(scene.flow))
-        assert {each.flow for each in statuses} == {str(flow.name) for flow in config.flows}
+        assert {status.flow for status in statuses} == {str(flow.name) for flow in config.flows}
     report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     assert {place.origin.topic for place in report.offsets[scene.group]} == {scene.topic}

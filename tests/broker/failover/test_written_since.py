@@ -201,7 +201,7 @@ async def test_written_while_a_group_is_waited_for(clusters: Clusters, make_topi
         assert len(await aside(lambda: process(clusters.b, names.group, names.remote))) == 640
         (plan,) = (await read_history(system.settings, names.flow)).plans()
         assert plan.finished
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"paused"}
 
 
 async def test_a_flow_that_was_resumed_meanwhile(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -217,7 +217,7 @@ async def test_a_flow_that_was_resumed_meanwhile(clusters: Clusters, make_topic:
         assert [(result.step, result.repeats) for result in report.plan.results.values()] == [
             (step, int(STEPS.index(step) >= STEPS.index(FailoverStep.STOP))) for step in STEPS
         ]
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"paused"}
 
 
 async def test_written_after_the_last_look(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -233,7 +233,7 @@ async def test_written_after_the_last_look(clusters: Clusters, make_topic: Topic
             report = await carry_out(system.settings, again, system.coordinator)
             assert report.plan.finished, report.plan.results
         assert len(await held(clusters.b, names.remote)) == 220
-        assert {each.state for each in await system.coordinator.partitions(str(names.flow))} == {"paused"}
+        assert {partition.state for partition in await system.coordinator.partitions(str(names.flow))} == {"paused"}
         rest = await aside(lambda: process(clusters.b, names.group, names.remote))
         assert len(rest) == 160
 

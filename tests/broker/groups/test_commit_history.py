@@ -68,7 +68,7 @@ async def test_every_moment_since_is_told(
 
         async def gone() -> bool:
             await carrying.round()
-            return not any(each.group == two for each in carrying.statuses())
+            return not any(status.group == two for status in carrying.statuses())
 
         await wait_until_async(gone, 20, "the group is gone")
         afterwards = await _now()
@@ -122,7 +122,10 @@ async def test_a_round_writes_what_has_changed_alone(
         await carrying.round()
     _, records, _ = await InternalTopicReader(target, COMMITS, from_ms=began).read()
     found = [CommitRecord.decode(record.value) for record in records]
-    assert [(each.kind, sum(map(len, each.commits.values()))) for each in found] == [("snapshot", 3), ("changes", 1)]
+    assert [(record.kind, sum(map(len, record.commits.values()))) for record in found] == [
+        ("snapshot", 3),
+        ("changes", 1),
+    ]
 
 
 async def test_groups_go_on_without_a_history(
@@ -140,7 +143,7 @@ async def test_groups_go_on_without_a_history(
         missed = await _now()
         assert len(problems) == 1
         assert "the history of commits can't be written, and is tried again" in problems[0]
-        assert [each.group for each in carrying.statuses()] == [group]
+        assert [status.group for status in carrying.statuses()] == [group]
         commit(clusters.a, group, {(topic, 0): 6})
         await carrying.round()
         assert len(problems) == 1
@@ -165,7 +168,7 @@ async def test_offsets_are_told_with_the_topic_that_they_were_of(
 
         async def gone() -> bool:
             await carrying.round()
-            return not exists(config, topic) and not any(each.partitions for each in carrying.statuses())
+            return not exists(config, topic) and not any(status.partitions for status in carrying.statuses())
 
         await wait_until_async(gone, 30, "the topic is gone, and what was committed there")
         create_topic(config, topic)
@@ -177,4 +180,4 @@ async def test_offsets_are_told_with_the_topic_that_they_were_of(
 
 
 def _offsets(commits: Commits) -> dict[str, dict[TopicPartition, int]]:
-    return {group: {p: each.offset for p, each in offsets.items()} for group, offsets in commits.items()}
+    return {group: {p: committed.offset for p, committed in offsets.items()} for group, offsets in commits.items()}

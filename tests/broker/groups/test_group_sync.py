@@ -105,7 +105,10 @@ async def _waits_and_goes_on(flow: Replicated, clusters: Clusters, group: str, t
     async with group_sync(clusters, group) as carried:
         await carried.round()
         (status,) = carried.statuses()
-        found = {(each.topic, each.partition): (each.state, each.reason) for each in status.partitions}
+        found = {
+            (partition.topic, partition.partition): (partition.state, partition.reason)
+            for partition in status.partitions
+        }
         assert found == {
             (topic, 0): ("behind", "it stands at 25 on the source, the copy at 20"),
             (topic, 1): ("behind", "no record of the partition was copied yet"),
@@ -121,4 +124,4 @@ async def _waits_and_goes_on(flow: Replicated, clusters: Clusters, group: str, t
 async def _synced(carried: GroupOffsetSync, topic: str) -> bool:
     await carried.round()
     (status,) = carried.statuses()
-    return any(each.topic == topic and each.state == "synced" for each in status.partitions)
+    return any(partition.topic == topic and partition.state == "synced" for partition in status.partitions)

@@ -100,7 +100,7 @@ def test_a_compacted_topic_is_ensured_once(admin: ClusterEditor, unique_topic: s
 def test_log_bounds_tell_what_partitions_hold(admin: ClusterEditor, target: DevCluster, make_topic: TopicMaker) -> None:
     """An empty partition starts at its end; one that does not exist is left out."""
     topic = make_topic(target, partitions=2)
-    produce(target.confluent_config(), topic, [each._replace(partition=0) for each in sample_messages(5)])
+    produce(target.confluent_config(), topic, [message._replace(partition=0) for message in sample_messages(5)])
     partitions = [TopicPartition(topic, number) for number in range(2)]
     bounds = admin.log_bounds([*partitions, TopicPartition("no-such-topic", 0)])
     assert bounds == {partitions[0]: (0, 5), partitions[1]: (0, 0)}
@@ -138,5 +138,5 @@ def test_heartbeats_are_mm2s(settings: ClusterSettings, unique_topic: str) -> No
     consumer.assign([ClientTopicPartition(unique_topic, 0, 0)])
     messages = consumer.consume(2, timeout=20)
     consumer.close()
-    assert [HeartbeatRecord.decode(each.key(), each.value()).source_alias for each in messages] == ["A", "C"]
-    assert {each.timestamp()[1] for each in messages} == {1_700_000_000_000}
+    assert [HeartbeatRecord.decode(message.key(), message.value()).source_alias for message in messages] == ["A", "C"]
+    assert {message.timestamp()[1] for message in messages} == {1_700_000_000_000}

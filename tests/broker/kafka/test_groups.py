@@ -121,13 +121,13 @@ async def test_only_groups_that_have_changed_are_told_again(
     topic = make_topic(source, 3)
     partitions = [TopicPartition(topic, number) for number in range(3)]
     groups = [f"{group}-{number}" for number in range(300)]
-    commits = {each: dict.fromkeys(partitions, (number, "")) for number, each in enumerate(groups)}
+    commits = {name: dict.fromkeys(partitions, (number, "")) for number, name in enumerate(groups)}
     answers = await send_commits(coordinators, commits)
-    assert answers == {each: dict.fromkeys(partitions) for each in groups}
+    assert answers == {name: dict.fromkeys(partitions) for name in groups}
     reader = OffsetReader(coordinators)
     first = await reader.read(groups)
-    assert {each: found.offsets for each, found in first.changed.items()} == {
-        each: dict.fromkeys(partitions, CommittedOffset(number)) for number, each in enumerate(groups)
+    assert {name: found.offsets for name, found in first.changed.items()} == {
+        name: dict.fromkeys(partitions, CommittedOffset(number)) for number, name in enumerate(groups)
     }
     again = await reader.read(groups)
     assert (again.unchanged, again.changed, again.failed) == (set(groups), {}, {})
@@ -135,7 +135,7 @@ async def test_only_groups_that_have_changed_are_told_again(
     await _commit(coordinators, groups[7], {partitions[1]: 6})
     await asyncio.to_thread(_delete, source, groups[299])
     third = await reader.read(groups)
-    assert {each: found.offsets for each, found in third.changed.items()} == {
+    assert {name: found.offsets for name, found in third.changed.items()} == {
         groups[7]: {**dict.fromkeys(partitions, CommittedOffset(7)), partitions[1]: CommittedOffset(6, -1, "by us")},
         groups[299]: {},
     }

@@ -78,8 +78,8 @@ class _Clients:
     def close(self) -> None:
         """And the state has every write."""
         assert self._store.open() == {"writes": {"n": self._writes}}
-        for each in (self._admin, self._heartbeats, self._store):
-            each.close()
+        for client in (self._admin, self._heartbeats, self._store):
+            client.close()
 
 
 class _Load:

@@ -39,8 +39,8 @@ def store(settings: ClusterSettings) -> Iterator[Opener]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for opened in made:
+        opened.close()
 
 
 def test_a_new_store_is_empty_and_keeps_what_is_written(store: Opener) -> None:

@@ -34,8 +34,8 @@ async def synced(
 
 def targets(found: Mapping[str, GroupPartitionStatus]) -> dict[str, int | None]:
     """What all of them are on the target; all exact."""
-    assert all(each.exact for each in found.values()), found
-    return {name: each.target_offset for name, each in found.items()}
+    assert all(status.exact for status in found.values()), found
+    return {name: status.target_offset for name, status in found.items()}
 
 
 async def copied_from(flow: Replicated, topic: str, start: OffsetPair) -> None:
@@ -93,11 +93,11 @@ def target_offsets(clusters: Clusters, topic: str) -> dict[int, int]:
 
 def publish_nothing(engine: Engine) -> None:
     """From now on, as if it died before each second was over."""
-    for each in engine.core._flows.values():
-        each._offset_map._writer._task.cancel()
+    for flow in engine.core._flows.values():
+        flow._offset_map._writer._task.cancel()
 
 
 def unpublished(engine: Engine) -> bool:
     """Whether something was acknowledged, and is not in the segments topic yet."""
-    copies = [copy for each in engine.core._flows.values() for copy in each._offset_map._changed]
-    return bool(copies) or any(each._offset_map._writer._lock.locked() for each in engine.core._flows.values())
+    copies = [copy for flow in engine.core._flows.values() for copy in flow._offset_map._changed]
+    return bool(copies) or any(flow._offset_map._writer._lock.locked() for flow in engine.core._flows.values())

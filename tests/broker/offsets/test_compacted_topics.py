@@ -76,14 +76,14 @@ def _internal(clusters: Clusters) -> Iterator[tuple[DevCluster, str, tuple[bytes
 async def _compact(cluster: DevCluster, topic: str, last: tuple[bytes, bytes]) -> None:
     """Let the cleaner run over all that is in it, and then rest."""
     config = cluster.confluent_config()
-    before = sum(each.count for each in logged_batches(cluster.brokers[0], topic))
+    before = sum(batch.count for batch in logged_batches(cluster.brokers[0], topic))
     alter_topic(config, topic, CLEANED_AT_ONCE)
     await asyncio.sleep(0.3)
     # A segment is rolled when something comes after its time.
     produce(config, topic, [Message(last[1], last[0])])
 
     async def cleaned() -> bool:
-        return sum(each.count for each in logged_batches(cluster.brokers[0], topic)) < before
+        return sum(batch.count for batch in logged_batches(cluster.brokers[0], topic)) < before
 
     await wait_until_async(cleaned, 30, f"{topic} was cleaned")
     rest = {"segment.ms": "604800000", "min.cleanable.dirty.ratio": "0.5", "max.compaction.lag.ms": str(2**63 - 1)}

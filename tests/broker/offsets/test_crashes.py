@@ -33,11 +33,11 @@ async def test_a_crash_before_the_last_second_was_told(
     found = targets(await synced(clusters, prefix, topic, offsets))
     assert found == {name: min((t for s, t in truth.items() if s >= n), default=140) for name, n in offsets.items()}
     await _clean(clusters.a, topic, partition)
-    for name, each in (await synced(clusters, f"{prefix}-cleaned", topic, offsets)).items():
-        assert each.target_offset is not None
-        assert each.target_offset == found[name] if each.exact else each.target_offset <= (found[name] or 0)
-        assert each.exact or (each.reason or "").endswith("are there: the source was cleaned")
-        assert each.exact or 100 <= each.source_offset < 166
+    for name, status in (await synced(clusters, f"{prefix}-cleaned", topic, offsets)).items():
+        assert status.target_offset is not None
+        assert status.target_offset == found[name] if status.exact else status.target_offset <= (found[name] or 0)
+        assert status.exact or (status.reason or "").endswith("are there: the source was cleaned")
+        assert status.exact or 100 <= status.source_offset < 166
 
 
 async def _clean(cluster: DevCluster, topic: str, place: TopicPartition) -> None:
@@ -49,7 +49,7 @@ async def _clean(cluster: DevCluster, topic: str, place: TopicPartition) -> None
 
     async def cleaned() -> bool:
         batches = logged_batches(cluster.brokers[0], topic, place.partition)
-        return any(0 < each.count <= each.last_offset_delta for each in batches)
+        return any(0 < batch.count <= batch.last_offset_delta for batch in batches)
 
     await wait_until_async(cleaned, 30, f"holes in {topic}")
 

@@ -124,7 +124,7 @@ async def test_at_least_once(clusters: Clusters, flow: Replicated, make_topic: T
     for start in (OffsetPair(0, 0), OffsetPair(30, 50)):
         engine = await flow.engine()
         given = await flow.assignments([topic], {TopicPartition(topic, 0): start})
-        engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in given])
+        engine.assign([replace(assignment, producer_id=-1, producer_epoch=-1) for assignment in given])
         await engine.caught_up()
         await engine.stop()
         produce(config, topic, numbered(50, 60))

@@ -84,8 +84,8 @@ async def test_the_very_record(clusters: Clusters, capsys: pytest.CaptureFixture
         await sync.round()
         found = partition_statuses(sync)
     places = [found[group, partition] for group, partition, _ in asked]
-    assert {each.state for each in places} == {"synced"}, {each.reason for each in places}
-    assert all(each.exact for each in places)
+    assert {place.state for place in places} == {"synced"}, {place.reason for place in places}
+    assert all(place.exact for place in places)
     wrong = [
         (group, str(partition), offset, place.target_offset, truths[partition].target(offset))
         for (group, partition, offset), place in zip(asked, places, strict=True)
@@ -149,7 +149,7 @@ def _fill(source: DevCluster, topics: Topics, plain: Iterable[str], part: int) -
         # A segment is rolled when something comes after its time.
         time.sleep(0.3)
     transactions = [
-        (_numbered(1_000 * (12 * part + each), 10 + 7 * each, keys=1), (part + each) % 3 > 0) for each in range(12)
+        (_numbered(1_000 * (12 * part + step), 10 + 7 * step, keys=1), (part + step) % 3 > 0) for step in range(12)
     ]
     produce_transactions(config, topics.transactional, transactions, transactional_id=topics.transactional)
 
@@ -166,7 +166,7 @@ def _numbered(first: int, count: int, keys: int) -> list[Message]:
 async def _holes(cluster: DevCluster, topic: str) -> bool:
     """Whether the cleaner has left holes in every partition."""
     batches = [logged_batches(cluster.brokers[0], topic, partition) for partition in range(PARTITIONS)]
-    return all(any(0 < each.count <= each.last_offset_delta for each in found) for found in batches)
+    return all(any(0 < batch.count <= batch.last_offset_delta for batch in found) for found in batches)
 
 
 async def _clean_afterwards(clusters: Clusters, topics: Topics) -> None:
@@ -202,7 +202,7 @@ async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth])
         reader, syncs, complete = InternalTopicReader(connected, SYNCS), list[OffsetSyncRecord](), False
         while not complete:
             _, records, complete = await reader.read()
-            syncs += [OffsetSyncRecord.decode(each.key, each.value) for each in records]
+            syncs += [OffsetSyncRecord.decode(record.key, record.value) for record in records]
     finally:
         await connected.close()
     return [sync for sync in syncs if sync.partition in truths]

@@ -24,8 +24,8 @@ async def test_a_group_follows_while_it_reads(clusters: Clusters, make_topic: To
     """Whatever it has committed is on the target 5 s later, although it goes on committing."""
     topic, group = make_topic(clusters.a, 2), uuid.uuid4().hex[:6]
     a, b = (
-        ClusterSettings(alias=name, bootstrap_servers=(each.bootstrap,))
-        for name, each in zip("AB", clusters, strict=True)
+        ClusterSettings(alias=name, bootstrap_servers=(cluster.bootstrap,))
+        for name, cluster in zip("AB", clusters, strict=True)
     )
     flow = FlowSettings(
         name=FlowName("A", "B"),

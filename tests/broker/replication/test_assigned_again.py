@@ -24,8 +24,10 @@ async def test_assigned_again_at_once_and_in_full_flight(flow: Replicated, make_
         await engine.reached(dict.fromkeys(partitions, end))
         last = await flow.assignments([topic])
         engine.assign(last)
-    newest = [each.epoch for each in last]
-    await engine.until(lambda: [engine.reports[each].epoch for each in partitions] == newest, 10, "newest epochs")
+    newest = [assignment.epoch for assignment in last]
+    await engine.until(
+        lambda: [engine.reports[partition].epoch for partition in partitions] == newest, 10, "newest epochs"
+    )
     told = [event for event in engine.events if f"{topic}-0 given up: it was handed out with epoch" in event]
     assert len(told) == 3, "one for each assignment that another one followed"
     await engine.caught_up()

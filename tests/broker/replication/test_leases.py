@@ -136,7 +136,7 @@ async def test_a_higher_epoch_is_seen_at_once(flow: Replicated, make_topic: Topi
     produce(config, topics[1], sample_messages(100))
     await engine.reached({TopicPartition(topics[1], 0): 100})
     # One that knows nothing of the state topic reads it from its start.
-    engine.assign([replace(each, state_offset=-1) for each in await flow.assignments(topics[:1])])
+    engine.assign([replace(assignment, state_offset=-1) for assignment in await flow.assignments(topics[:1])])
     produce(config, topics[0], sample_messages(100))
     await engine.reached({TopicPartition(topics[0], 0): 100})
 

@@ -80,14 +80,14 @@ async def test_shared_remote_topic(flow: Replicated, make_topic: TopicMaker) -> 
         engine.assign(
             [
                 replace(
-                    each,
+                    assignment,
                     target=ids.target,
                     target_topic_id=ids.target_topic_id,
                     shared=True,
-                    producer_id=producers[each.partition.topic][0],
-                    producer_epoch=producers[each.partition.topic][1],
+                    producer_id=producers[assignment.partition.topic][0],
+                    producer_epoch=producers[assignment.partition.topic][1],
                 )
-                for each in await flow.assignments(topics, anchors)
+                for assignment in await flow.assignments(topics, anchors)
             ]
         )
 
@@ -115,7 +115,9 @@ async def test_at_least_once_needs_no_producer_id(flow: Replicated, make_topic: 
     for first in (0, 50):
         produce(flow.source.confluent_config(), topic, sample_messages(50, first=first), batch_num_messages=7)
         engine = await flow.engine()
-        engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
+        engine.assign(
+            [replace(assignment, producer_id=-1, producer_epoch=-1) for assignment in await flow.assignments([topic])]
+        )
         await engine.caught_up()
         await engine.stop()
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)
@@ -131,7 +133,9 @@ async def test_at_least_once_passes_over_nothing_for_what_others_wrote(
     delete_records(flow.target.confluent_config(), remote, 20)
     produce(flow.source.confluent_config(), topic, sample_messages(50), batch_num_messages=7)
     engine = await flow.engine()
-    engine.assign([replace(each, producer_id=-1, producer_epoch=-1) for each in await flow.assignments([topic])])
+    engine.assign(
+        [replace(assignment, producer_id=-1, producer_epoch=-1) for assignment in await flow.assignments([topic])]
+    )
     await engine.caught_up()
     await engine.stop()
     assert_equal_copies(flow.source.confluent_config(), flow.target.confluent_config(), topic, remote)

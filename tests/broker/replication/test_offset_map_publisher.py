@@ -26,7 +26,7 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
     config = clusters.a.confluent_config()
     topic = make_topic(clusters.a, 2)
     produce(config, topic, _numbered(0, 500))
-    batches = [(_numbered(500 + 20 * each, 20), each % 3 > 0) for each in range(30)]
+    batches = [(_numbered(500 + 20 * number, 20), number % 3 > 0) for number in range(30)]
     produce_transactions(config, topic, batches, transactional_id=topic)
     _ensure(clusters.b, segments_topic("A"))
     _ensure(clusters.a, "mm2-offset-syncs.B.internal")
@@ -51,12 +51,12 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
         end = page.segments.head
         assert page.segments.to_target(end.source) == ExactOffset(max(truth.values()) + 1)
     syncs = [
-        OffsetSyncRecord.decode(each.key, each.value)
-        for each in await _records(clusters.a, "mm2-offset-syncs.B.internal")
+        OffsetSyncRecord.decode(record.key, record.value)
+        for record in await _records(clusters.a, "mm2-offset-syncs.B.internal")
     ]
-    ours = [each for each in syncs if each.partition.topic == topic]
-    assert all(places[each.partition][each.upstream_offset] == each.downstream_offset for each in ours)
-    newest = {each.partition: each.upstream_offset for each in ours}
+    ours = [sync for sync in syncs if sync.partition.topic == topic]
+    assert all(places[sync.partition][sync.upstream_offset] == sync.downstream_offset for sync in ours)
+    newest = {sync.partition: sync.upstream_offset for sync in ours}
     assert newest == {partition: max(truth) for partition, truth in places.items()}
 
 

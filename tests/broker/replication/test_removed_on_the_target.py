@@ -64,7 +64,9 @@ async def _assign_shared(
 ) -> None:
     """Hand out the one partition of a topic whose remote topic others write to, too."""
     given = await flow.assignments([topic], {TopicPartition(topic, 0): anchor})
-    engine.assign([replace(each, shared=True, producer_id=producer[0], producer_epoch=producer[1]) for each in given])
+    engine.assign(
+        [replace(assignment, shared=True, producer_id=producer[0], producer_epoch=producer[1]) for assignment in given]
+    )
 
 
 async def _copy_shared(flow: Replicated, topic: str, producer: tuple[int, int], anchor: OffsetPair) -> OffsetPair:

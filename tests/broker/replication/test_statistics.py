@@ -27,8 +27,8 @@ def told_of(target: KafkaCluster, *topics: str) -> list[PartitionStatistics]:
     """All records of the topics' partitions, in order, their keys compared."""
     records = [record for records in read_all(target.confluent_config(), TOPIC).values() for record in records]
     told = [(record.key, decode_statistics(record.value)) for record in records]
-    assert all(key == each.key for key, each in told)
-    return [each for _, each in told if each.topic in topics]
+    assert all(key == row.key for key, row in told)
+    return [row for _, row in told if row.topic in topics]
 
 
 async def enough_told(flow: Replicated, topic: str, records: int) -> list[PartitionStatistics]:
@@ -36,7 +36,7 @@ async def enough_told(flow: Replicated, topic: str, records: int) -> list[Partit
 
     async def told() -> list[PartitionStatistics]:
         found = await asyncio.to_thread(told_of, flow.target, topic)
-        return found if sum(each.records for each in found) >= records else []
+        return found if sum(row.records for row in found) >= records else []
 
     return await wait_until_async(told, 20, f"{records} records of {topic} are told of")
 
@@ -61,19 +61,19 @@ async def test_sums_are_what_the_target_holds(flow: Replicated, make_topic: Topi
         told = told_of(flow.target, topic)
         values = read_all(flow.target.confluent_config(), remotes[codec])
         for partition in range(PARTITIONS):
-            ours = [each for each in told if each.partition == partition]
+            ours = [row for row in told if row.partition == partition]
             logged = logged_batches(flow.target.brokers[0], remotes[codec], partition)
-            assert sum(each.records for each in ours) == len(values[partition])
-            assert sum(each.batches for each in ours) == len(logged)
-            assert sum(each.wire_bytes for each in ours) == sum(len(batch.view) for batch in logged)
+            assert sum(row.records for row in ours) == len(values[partition])
+            assert sum(row.batches for row in ours) == len(logged)
+            assert sum(row.wire_bytes for row in ours) == sum(len(batch.view) for batch in logged)
             assert ours[0].target_from == 0
             assert ours[-1].target_to == len(values[partition])
             assert ours[-1].lag_records == ours[-1].lag_ms == 0
             for before, after in pairwise(ours):
                 assert (after.source_from, after.target_from) == (before.source_to, before.target_to)
                 assert after.from_ms >= before.to_ms
-        assert sum(each.restarts for each in told) == 0
-        assert {(each.flow, each.replicator, each.target_topic) for each in told} == {
+        assert sum(row.restarts for row in told) == 0
+        assert {(row.flow, row.replicator, row.target_topic) for row in told} == {
             ("A->B", "replicator-0", remotes[codec])
         }
         _check_compression(codec, told)
@@ -81,12 +81,12 @@ async def test_sums_are_what_the_target_holds(flow: Replicated, make_topic: Topi
 
 def _check_compression(codec: str, told: list[PartitionStatistics]) -> None:
     """Values that repeat themselves; uncompressed batches are all known."""
-    copied = [each for each in told if each.records]
-    assert {each.codec for each in copied} == {"none" if codec == "transactions" else codec}
-    sampled = sum(each.sampled_wire_bytes for each in copied)
-    unpacked = sum(each.sampled_uncompressed_bytes for each in copied)
+    copied = [row for row in told if row.records]
+    assert {row.codec for row in copied} == {"none" if codec == "transactions" else codec}
+    sampled = sum(row.sampled_wire_bytes for row in copied)
+    unpacked = sum(row.sampled_uncompressed_bytes for row in copied)
     if codec in ("none", "transactions"):
-        assert sampled == unpacked == sum(each.wire_bytes for each in copied)
+        assert sampled == unpacked == sum(row.wire_bytes for row in copied)
     else:
         assert 0 < sampled < unpacked
 
@@ -111,10 +111,10 @@ async def test_what_a_killed_replicator_did_not_tell_is_a_gap(flow: Replicated, 
     await after.caught_up()
     await after.stop()
     told = told_of(flow.target, topic)
-    before, later = ([each for each in told if each.epoch == epoch] for epoch in sorted({each.epoch for each in told}))
+    before, later = ([row for row in told if row.epoch == epoch] for epoch in sorted({row.epoch for row in told}))
     assert (before[0].target_from, before[-1].target_to) == (0, 300)
     assert (later[0].target_from, later[-1].target_to) == (500, 600)
-    assert [sum(each.records for each in life) for life in (before, later)] == [300, 100]
+    assert [sum(row.records for row in life) for life in (before, later)] == [300, 100]
     assert len(read_all(flow.target.confluent_config(), remote)[0]) == 600
 
 
@@ -143,7 +143,7 @@ async def test_a_topic_that_is_gone(flow: Replicated, make_topic: TopicMaker) ->
     await enough_told(flow, topic, 300)
     await engine.until(lambda: any("can be written again" in event for event in engine.events), 10, "it is over")
     await engine.stop()
-    assert sum(each.records for each in told_of(flow.target, topic)) == 300
+    assert sum(row.records for row in told_of(flow.target, topic)) == 300
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -156,4 +156,4 @@ async def test_it_can_be_turned_off(flow: Replicated, make_topic: TopicMaker, en
     produce(flow.source.confluent_config(), topic, sample_messages(30))
     await engine.caught_up()
     await engine.stop()
-    assert sum(each.records for each in told_of(flow.target, topic)) == (30 if enabled else 0)
+    assert sum(row.records for row in told_of(flow.target, topic)) == (30 if enabled else 0)

@@ -136,7 +136,7 @@ async def test_each_topic_by_itself(scene: Scene) -> None:
     async with LocalSystem(scene.settings) as system:
         for topic, position in ((behind, 100), (fresh, 100), (alike, 100)):
             await system.caught_up(topic, position, str(scene.flow))
-        refused = {each.topic for each in await system.coordinator.topics() if each.state == "refused"}
+        refused = {status.topic for status in await system.coordinator.topics() if status.state == "refused"}
     assert refused == {anew, strange}
     for topic in (behind, fresh):
         assert_equal_copies(scene.source, scene.target, topic, mm2.remote(topic))
@@ -243,14 +243,16 @@ async def test_groups_that_lag(scene: Scene) -> None:
             assert (found.offset, found.exact) == (place, exact)
     # What MM2 had doubled is found by comparing, and nothing else.
     report = await verify_flow(scene.settings, scene.flow, VerifyRequest(topics=(topic,)))
-    findings = [each for partition in report.partitions for each in partition.checked.differences]
-    assert [(each.kind, each.source_offset) for each in findings] == [("doubled", offset) for offset in range(70, 80)]
+    findings = [difference for partition in report.partitions for difference in partition.checked.differences]
+    assert [(difference.kind, difference.source_offset) for difference in findings] == [
+        ("doubled", offset) for offset in range(70, 80)
+    ]
 
 
 async def test_handed_back_and_forth(scene: Scene) -> None:
     """Notes as MM2 writes them, also of a source with holes; `up` is refused until the flow is taken over again."""
     topic = create_topic(scene.source, f"t-{scene.mark}", 2)
-    parts = [[Message(b"%d" % (10 * n + each), partition=each % 2) for each in range(10)] for n in range(8)]
+    parts = [[Message(b"%d" % (10 * n + number), partition=number % 2) for number in range(10)] for n in range(8)]
     produce_transactions(
         scene.source, topic, [(part, at % 3 != 1) for at, part in enumerate(parts)], transactional_id=topic
     )
