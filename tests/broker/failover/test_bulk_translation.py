@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer
-
 from mirror_ray.config.settings import GroupSettings, MirrorSettings
 from mirror_ray.failover.bulk_translation import BulkOrder
 from mirror_ray.failover.clusters import FailoverClusters
@@ -25,13 +23,12 @@ from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.transforms.loading import TransformChains
 from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.group_sync import SEGMENTS, group_sync, internal_topics
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, create_topic, delete_records, produce, produce_transactions
 from tests.support.replicated import Replicated
 from tests.support.systems import settings_of
 from tests.support.transforms import THIRD, of_the_third, transforms
 from tests.support.unrecorded import translate_in_bulk as carry_out
-from tests.support.waiting import wait_until_async
 
 FLOW = FlowName("A", "B")
 
@@ -76,10 +73,7 @@ async def test_what_is_committed_and_what_is_left(clusters: Clusters, make_topic
     for group, offset in groups.items():
         commit(clusters.a, group, {(topic, 0): offset})
     commit(clusters.b, theirs, {(f"A.{topic}", 0): 77})
-    member = Consumer({**clusters.b.confluent_config(), "group.id": active, "enable.auto.commit": False})
-    try:
-        member.subscribe([f"A.{topic}"])
-        await wait_until_async(lambda: _assigned(member), 30, "it is a member")
+    with member(clusters.b, active, f"A.{topic}"):
         nobody = "offset 77 on the target was committed there by somebody else"
         expected = {
             new: (20, True, "committed"),
@@ -101,8 +95,6 @@ async def test_what_is_committed_and_what_is_left(clusters: Clusters, make_topic
             theirs: (40, True, "committed"),
             active: expected[active],
         }
-    finally:
-        member.close()
     # The group sync knows them as its own, and goes on.
     moved = dict.fromkeys((new, theirs), 60)
     for group in moved:
@@ -226,8 +218,3 @@ async def _tell(
     finally:
         await source.close()
         await target.close()
-
-
-async def _assigned(member: Consumer) -> bool:
-    member.poll(0.1)
-    return bool(member.assignment())

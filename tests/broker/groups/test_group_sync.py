@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.sync import GroupOffsetSync
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.group_sync import group_sync, internal_topics
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, create_topic, exists, produce
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
@@ -64,27 +64,17 @@ async def test_an_active_group_is_left_alone(clusters: Clusters, make_topic: Top
     async with Replicated(clusters.a, clusters.b) as flow:
         flow.remote(topic, 2)
         await flow.copy([topic])
-    member = Consumer({**clusters.b.confluent_config(), "group.id": group, "enable.auto.commit": False})
-    try:
-        member.subscribe([remote])
-        await wait_until_async(lambda: _assigned(member), 30, "it is a member")
+    with member(clusters.b, group, remote) as joined:
         commit(clusters.a, group, {(topic, 0): 10, (topic, 1): 10})
         async with group_sync(clusters, group) as carried:
             await carried.round()
             assert set(committed(clusters.b, group, remote, 2).values()) == {-1001}
             (status,) = carried.statuses()
             assert (status.state, status.reason) == ("active", ACTIVE)
-            member.commit(offsets=[TopicPartition(remote, 0, 15)], asynchronous=False)
-            member.close()
+            joined.commit(offsets=[TopicPartition(remote, 0, 15)], asynchronous=False)
+            joined.close()
             await carried.round()
             assert committed(clusters.b, group, remote, 2) == {0: 15, 1: 10}
-    finally:
-        member.close()
-
-
-async def _assigned(member: Consumer) -> bool:
-    member.poll(0.1)
-    return bool(member.assignment())
 
 
 async def test_what_waits_says_why(clusters: Clusters, make_topic: TopicMaker) -> None:

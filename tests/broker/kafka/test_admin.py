@@ -25,12 +25,6 @@ from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-def settings(target: DevCluster) -> ClusterSettings:
-    """Cluster B as a configuration names it."""
-    return ClusterSettings(alias="B", bootstrap_servers=(target.bootstrap,))
-
-
-@pytest.fixture
 def admin(settings: ClusterSettings) -> ClusterEditor:
     """An administrative client of cluster B."""
     return ClusterEditor(settings, "test-admin", UNRECORDED)

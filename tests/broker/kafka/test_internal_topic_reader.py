@@ -27,12 +27,6 @@ from tests.support.waiting import wait_until
 COMPACTED = {"cleanup.policy": "compact"}
 
 
-@pytest.fixture
-def settings(target: DevCluster) -> ClusterSettings:
-    """Cluster B as a configuration names it."""
-    return ClusterSettings(alias="B", bootstrap_servers=(target.bootstrap,))
-
-
 def numbered(first: int, count: int) -> list[Message]:
     """Messages whose value says their number, every third with a header, of ten keys."""
     return [

@@ -23,12 +23,6 @@ Opener = Callable[[], StateStore]
 
 
 @pytest.fixture
-def settings(target: DevCluster) -> ClusterSettings:
-    """Cluster B as a configuration names it."""
-    return ClusterSettings(alias="B", bootstrap_servers=(target.bootstrap,))
-
-
-@pytest.fixture
 def store(settings: ClusterSettings) -> Iterator[Opener]:
     """Make stores of one topic that no other test uses, and no flow: what is written there is no flow's state."""
     name = uuid.uuid4().hex[:8]

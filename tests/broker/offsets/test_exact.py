@@ -16,19 +16,17 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.mm2_records import OffsetSyncRecord
-from tests.support.clusters import Clusters, cluster_settings, logged_batches
+from tests.support.clusters import Clusters, logged_batches
 from tests.support.engine import Engine
 from tests.support.group_sync import SYNCS, commit_many, group_sync, internal_topics, partition_statuses
 from tests.support.kafka import Message, alter_topic, create_topic, produce, produce_transactions
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.mm2_offset_sync_store import TOO_OLD, Mm2OffsetSyncStore
 from tests.support.mm2_syncs import Pair, emitted
-from tests.support.reading import read_placed
+from tests.support.reading import read_all, read_placed
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until_async
 
@@ -93,7 +91,7 @@ async def test_the_very_record(clusters: Clusters, capsys: pytest.CaptureFixture
     ]
     assert not wrong, (len(wrong), wrong[:10])
     lines = [f"{len(asked)} offsets: records that are read again{'':11}ours  MM2: mean     max  unknown"]
-    syncs = await _published(clusters.a, truths)
+    syncs = _published(clusters.a, truths)
     for kind, topic in topics._asdict().items():
         of_topic = [(p, offset) for _, p, offset in asked if p.topic == topic]
         told = [sync for p, truth in truths.items() if p.topic == topic for sync in emitted(p, truth.pairs)]
@@ -195,16 +193,10 @@ def _truths(clusters: Clusters, topics: Topics) -> dict[TopicPartition, Truth]:
     return truths
 
 
-async def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth]) -> list[OffsetSyncRecord]:
+def _published(source: DevCluster, truths: Mapping[TopicPartition, Truth]) -> list[OffsetSyncRecord]:
     """What MM2 can read of ours."""
-    connected = ClusterConnections(cluster_settings("A", source), "test")
-    try:
-        reader, syncs, complete = InternalTopicReader(connected, SYNCS), list[OffsetSyncRecord](), False
-        while not complete:
-            _, records, complete = await reader.read()
-            syncs += [OffsetSyncRecord.decode(record.key, record.value) for record in records]
-    finally:
-        await connected.close()
+    records = read_all(source.confluent_config(), SYNCS)[0]
+    syncs = [OffsetSyncRecord.decode(record.key, record.value) for record in records]
     return [sync for sync in syncs if sync.partition in truths]
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
-from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.offsets.map import ExactOffset, OffsetMapStore
-from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.mm2_records import OffsetSyncRecord
 from mirror_ray.records.segment_block import decode_block
-from tests.support.clusters import Clusters, TopicMaker, cluster_settings
-from tests.support.kafka import Message, create_topic, exists, produce, produce_transactions
-from tests.support.reading import read_placed
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import Message, produce, produce_transactions
+from tests.support.reading import read_all, read_placed
 from tests.support.replicated import Replicated
-
-COMPACTED = {"cleanup.policy": "compact"}
 
 
 async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_topic: TopicMaker) -> None:
@@ -28,16 +22,14 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
     produce(config, topic, _numbered(0, 500))
     batches = [(_numbered(500 + 20 * number, 20), number % 3 > 0) for number in range(30)]
     produce_transactions(config, topic, batches, transactional_id=topic)
-    _ensure(clusters.b, segments_topic("A"))
-    _ensure(clusters.a, "mm2-offset-syncs.B.internal")
     async with Replicated(clusters.a, clusters.b) as flow:
         remote = flow.remote(topic, 2)
         await flow.copy([topic])
     places = _places(config, topic, clusters.b.confluent_config(), remote)
     book = OffsetMapStore()
-    for record in await _records(clusters.b, segments_topic("A")):
+    for record in read_all(clusters.b.confluent_config(), segments_topic("A"))[0]:
         # Other tests' systems tell there, too, and delete what they need no more.
-        if record.value is not None and (block := decode_block(record.key, record.value)).source.topic == topic:
+        if record.value is not None and (block := decode_block(record.key or b"", record.value)).source.topic == topic:
             book.apply(block)
     for partition, truth in places.items():
         page = book.find(partition)
@@ -52,7 +44,7 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
         assert page.segments.to_target(end.source) == ExactOffset(max(truth.values()) + 1)
     syncs = [
         OffsetSyncRecord.decode(record.key, record.value)
-        for record in await _records(clusters.a, "mm2-offset-syncs.B.internal")
+        for record in read_all(config, "mm2-offset-syncs.B.internal")[0]
     ]
     ours = [sync for sync in syncs if sync.partition.topic == topic]
     assert all(places[sync.partition][sync.upstream_offset] == sync.downstream_offset for sync in ours)
@@ -62,11 +54,6 @@ async def test_every_record_is_where_its_segment_says(clusters: Clusters, make_t
 
 def _numbered(first: int, count: int) -> list[Message]:
     return [Message(b"%d" % number, b"k", partition=number % 2) for number in range(first, first + count)]
-
-
-def _ensure(cluster: DevCluster, topic: str) -> None:
-    if not exists(cluster.confluent_config(), topic):
-        create_topic(cluster.confluent_config(), topic, topic_config=COMPACTED)
 
 
 def _places(
@@ -81,16 +68,3 @@ def _places(
         TopicPartition(topic, partition): {offset: there[record.value] for offset, record in records}
         for partition, records in read_placed(source, topic).items()
     }
-
-
-async def _records(cluster: DevCluster, topic: str) -> list[DecodedRecord]:
-    connected = ClusterConnections(cluster_settings("X", cluster), "test")
-    try:
-        reader, records = InternalTopicReader(connected, topic), list[DecodedRecord]()
-        complete = False
-        while not complete:
-            _, more, complete = await reader.read()
-            records += more
-        return records
-    finally:
-        await connected.close()
