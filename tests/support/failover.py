@@ -44,18 +44,23 @@ class Names(NamedTuple):
         return f"{self.flow.source}.{self.topic}"
 
 
-def settings(clusters: Clusters, names: Names, *more: FlowName, sync: bool = True) -> MirrorSettings:
-    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name.
-
-    ``sync``: their offsets are committed on the target as they go, and a failover finds them there.
-    """
-    groups = GroupSettings(
-        include=(f"{names.group}.*",),
+def often(*groups: str, sync: bool = True) -> GroupSettings:
+    """Groups that are looked after five times a second."""
+    return GroupSettings(
+        include=groups,
         emit_checkpoints_interval_s=0.2,
         sync_offsets_enabled=sync,
         sync_offsets_interval_s=0.2,
         refresh_interval_s=0.2,
     )
+
+
+def settings(clusters: Clusters, names: Names, *more: FlowName, sync: bool = True) -> MirrorSettings:
+    """A flow, and ``more``, of the topic that carries over the groups that begin with the group's name.
+
+    ``sync``: their offsets are committed on the target as they go, and a failover finds them there.
+    """
+    groups = often(f"{names.group}.*", sync=sync)
     pair = {names.flow.source: clusters.a, names.flow.target: clusters.b}
     return settings_of(pair, *(str(flow) for flow in (names.flow, *more)), topics=names.topic, groups=groups)
 

@@ -6,17 +6,15 @@ import asyncio
 import uuid
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
-from mirror_ray.config.settings import GroupSettings, MirrorSettings, RenamePattern, TopicSettings
-from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
-from mirror_ray.failover.run import FailoverOrder
-from mirror_ray.failover.steps import StepTiming
+from mirror_ray.config.settings import MirrorSettings, RenamePattern, TopicSettings
+from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters
+from tests.support.failover import caught_up, often, order
 from tests.support.groups import commit, committed, member, process
 from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
@@ -54,18 +52,9 @@ class Scene:
             map={self.orders: self.merged, self.returns: self.merged},
             rename=(RenamePattern(match="(.*)-legacy", to="$1-new"),),
         )
-        groups = GroupSettings(
-            include=(self.both, self.plain),
-            emit_checkpoints_interval_s=0.2,
-            sync_offsets_interval_s=0.2,
-            refresh_interval_s=0.2,
-        )
+        groups = often(self.both, self.plain)
         clusters = {self.flow.source: self.a, self.flow.target: self.b}
         return settings_of(clusters, str(self.flow), topics=topics, groups=groups)
-
-    def order(self, kind: Kind = "failover", **more: Any) -> FailoverOrder:
-        """Without long waits."""
-        return FailoverOrder(kind=kind, flow=self.flow, timing=StepTiming(quiet_s=0.3, catch_up_s=60.0), **more)
 
     def unread(self) -> dict[str, list[bytes]]:
         """What the groups have not processed when they stop."""
@@ -125,30 +114,20 @@ class OneOfTwo(Scene):
         return least, own
 
 
-async def caught_up(system: LocalSystem) -> None:
-    """All five partitions."""
-
-    async def done() -> bool:
-        lines = [line for line in await system.coordinator.partitions() if line.state == "copying"]
-        return len(lines) == 5 and all(line.lag_records == 0 for line in lines)
-
-    await system.wait(done, "everything is copied")
-
-
 async def test_there_and_back(clusters: Clusters) -> None:
     """A renamed topic's group does every record once; a merged one's leaves none out on either way."""
     scene = await aside(lambda: Scene(clusters))
     unread, config = scene.unread(), scene.settings()
     async with LocalSystem(config, groups=True) as system:
-        await caught_up(system)
-        report = await carry_out(config, scene.order(), system.coordinator)
+        await caught_up(system, 5)
+        report = await carry_out(config, order(scene.flow), system.coordinator)
         assert report.plan.finished, report.plan.results
         assert report.plan.results[FailoverStep.VERIFY].figures["different"] == []
         there = {
             scene.plain: await aside(lambda: process(scene.b, scene.plain, scene.renamed, 50)),
             scene.both: await aside(lambda: process(scene.b, scene.both, scene.merged, 60)),
         }
-        back = await carry_out(config, scene.order("failback"), system.coordinator)
+        back = await carry_out(config, order(scene.flow, "failback"), system.coordinator)
         assert back.plan.finished, back.plan.results
         assert back.plan.results[FailoverStep.VERIFY].figures["different"] == []
     again = await aside(lambda: process(scene.a, scene.plain, scene.legacy))
@@ -166,7 +145,7 @@ async def test_a_group_that_has_committed_in_one_of_them(clusters: Clusters) -> 
     config = scene.settings()
     with ExitStack() as members:
         async with LocalSystem(config, groups=True) as system:
-            await caught_up(system)
+            await caught_up(system, 5)
             await aside(scene.write_on)
             await system.wait(scene.is_copied, "all of the merged topics is copied")
             least, own = await aside(scene.places)
@@ -186,10 +165,10 @@ async def test_a_group_that_has_committed_in_one_of_them(clusters: Clusters) -> 
             # They stop, and what was seen of them counts, also after a restart.
             await aside(members.close)
         async with LocalSystem(config, groups=True) as system:
-            await caught_up(system)
+            await caught_up(system, 5)
             await asyncio.sleep(1.0)
             assert await stand()
-            report = await carry_out(config, scene.order(), system.coordinator)
+            report = await carry_out(config, order(scene.flow), system.coordinator)
             assert report.plan.finished, report.plan.results
             assert await stand()
 
@@ -199,7 +178,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
     scene = await aside(lambda: Scene(clusters))
     unread, config = scene.unread(), scene.settings()
     async with LocalSystem(config, groups=True) as system:
-        await caught_up(system)
+        await caught_up(system, 5)
 
         async def synced() -> bool:
             both = await aside(lambda: committed(scene.b, scene.both, scene.merged, 2))
@@ -207,7 +186,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
             return min(both.values()) >= 0 and plain == {0: 13, 1: 17}
 
         await system.wait(synced, "groups are carried over")
-    report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
+    report = await carry_out(config, order(scene.flow, options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     origins = {place.origin.topic for place in report.offsets[scene.plain]}
     assert origins == {scene.legacy}

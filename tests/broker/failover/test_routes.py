@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import pytest
 
-from mirror_ray.config.settings import GroupSettings, MirrorSettings, TopicSettings, TransformSettings
+from mirror_ray.config.settings import MirrorSettings, TopicSettings, TransformSettings
 from mirror_ray.failover.bulk_translation import BulkOrder
-from mirror_ray.failover.plan import FailoverOptions, FailoverStep, Kind
-from mirror_ray.failover.run import FailoverOrder
-from mirror_ray.failover.steps import StepTiming
+from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.groups.bulk import LocalMaps
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.planning import make_plan
@@ -19,6 +16,7 @@ from mirror_ray.topics.reconciliation import find
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_with_routes
 from tests.support.clusters import Clusters
+from tests.support.failover import often, order
 from tests.support.groups import commit, committed, process
 from tests.support.kafka import Message, create_topic, produce
 from tests.support.local import LocalSystem, aside
@@ -52,18 +50,13 @@ class Scene:
         """The flow, of this topic and group alone."""
         transforms = steps(by_first(e=self.eu, u=self.us), topics=[self.topic])
         topics = TopicSettings(include=(self.topic,), refresh_interval_s=1.0)
-        quick = {"emit_checkpoints_interval_s": 0.2, "sync_offsets_interval_s": 0.2, "refresh_interval_s": 0.2}
         return settings_of(
             {self.flow.source: self.a, self.flow.target: self.b},
             str(self.flow),
             topics=topics,
-            groups=GroupSettings.model_validate({"include": (self.group,), **quick}),
+            groups=often(self.group),
             transforms=TransformSettings.model_validate(transforms),
         )
-
-    def order(self, kind: Kind = "failover", **more: Any) -> FailoverOrder:
-        """Without long waits."""
-        return FailoverOrder(kind=kind, flow=self.flow, timing=StepTiming(quiet_s=0.3, catch_up_s=60.0), **more)
 
     def places(self) -> dict[str, tuple[int, ...]]:
         """Where the group goes on in each topic: behind what it has read of it."""
@@ -102,7 +95,7 @@ async def test_there_and_back(clusters: Clusters) -> None:
             for remote, offsets in scene.places().items()
             for number, offset in enumerate(offsets)
         }
-        report = await carry_out(config, scene.order(), system.coordinator)
+        report = await carry_out(config, order(scene.flow), system.coordinator)
         assert report.plan.finished, report.plan.results
         assert report.plan.results[FailoverStep.VERIFY].figures["different"] == []
         assert await aside(scene.committed) == scene.places()
@@ -116,7 +109,7 @@ async def test_there_and_back(clusters: Clusters) -> None:
         # It reads its own topic to the end, of the second a part, and of the third nothing.
         there = await aside(lambda: process(scene.b, scene.group, scene.remotes[0]))
         there += await aside(lambda: process(scene.b, scene.group, scene.eu, 12))
-        back = await carry_out(config, scene.order("failback"), system.coordinator)
+        back = await carry_out(config, order(scene.flow, "failback"), system.coordinator)
         assert back.plan.finished, back.plan.results
     again = await aside(lambda: process(scene.a, scene.group, scene.topic))
     assert set(there + again) == set(scene.unread)
@@ -136,7 +129,7 @@ async def test_the_source_is_gone(clusters: Clusters) -> None:
             assert (await find(config, flow, (), {}, every=True)).findings == ()
         statuses = await system.coordinator.groups(str(scene.flow))
         assert {status.flow for status in statuses} == {str(flow.name) for flow in config.flows}
-    report = await carry_out(config, scene.order(options=FailoverOptions(source_is_gone=True)), None)
+    report = await carry_out(config, order(scene.flow, options=FailoverOptions(source_is_gone=True)), None)
     assert report.plan.finished, report.plan.results
     assert {place.origin.topic for place in report.offsets[scene.group]} == {scene.topic}
     there = [v for remote in scene.remotes for v in await aside(lambda r=remote: process(scene.b, scene.group, r))]  # type: ignore[misc]
