@@ -54,6 +54,12 @@ async def test_every_record_once_over_both_sides_and_back(clusters: Clusters, ma
             last = await aside(lambda group=group: process(a, group, topic))  # type: ignore[misc]
             assert sorted(first[group] + last) == values
         await aside(lambda: produce(a.confluent_config(), topic, numbered(10, 5000)))
+
+        async def copied() -> bool:
+            ends = await aside(lambda: end_offsets(b.confluent_config(), names.remote))
+            return sum(ends.values()) >= 200 + 15 * 20 + 10
+
+        await system.wait(copied, "what came last is copied")
         await caught_up(system, 2)
         ends = await aside(lambda: end_offsets(b.confluent_config(), names.remote))
         assert sum(ends.values()) == 200 + 15 * 20 + 10
