@@ -32,14 +32,11 @@ settings.load_profile("patient")
 
 #: Records of tests are of fixed times, long past: a broker would remove them when it first looks, after half a minute.
 #: Its log cleaner looks every second instead of every 15; ten times, it would take a tenth of a core by itself.
-KEEPS_ALL = {
-    "log.initial.task.delay.ms": "86400000",
-    "log.cleaner.backoff.ms": "1000",
-    "metadata.max.idle.interval.ms": "0",
-}
+KEEPS_ALL = {"log.initial.task.delay.ms": "86400000", "log.cleaner.backoff.ms": "1000"}
 #: Of brokers that nobody kills: a dead one would be noticed late. Idle, they take a third of the processor's time.
 QUIET = {
     **KEEPS_ALL,
+    "metadata.max.idle.interval.ms": "0",
     "broker.heartbeat.interval.ms": "2000",
     "broker.session.timeout.ms": "9000",
     "num.network.threads": "1",
