@@ -87,7 +87,7 @@ class AdminConnection:
         """
         limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit
-        self._last_error, probe = None, None
+        self._last_error, probe, fenced = None, None, False
         while True:
             left = deadline - time.monotonic()
             try:
@@ -96,6 +96,8 @@ class AdminConnection:
                 failure = self._error("describe the cluster", error)
                 if (error_code(failure) or 0) > 0:
                     raise failure from error
+                if fenced and left <= _TRY_S:
+                    raise no_broker_in_service(self.cluster) from error
                 # The errors of raw connections say more than this client's.
                 probe = probe or begin_probe(self.cluster)
                 if (
@@ -107,6 +109,7 @@ class AdminConnection:
                 continue
             if metadata is not None:
                 return metadata
+            fenced = True
             if left <= 0:
                 raise no_broker_in_service(self.cluster)
             time.sleep(FENCED_PAUSE_S)
