@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Mapping
 from functools import partial
 from threading import Thread
@@ -14,6 +12,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from tests.support.both_ways import PARTITIONS, both_ways, check, counts, write
 from tests.support.clusters import Clusters
 from tests.support.kafka import create_topic
+from tests.support.processes import kill_process
 from tests.support.systems import run
 from tests.support.waiting import wait_until
 
@@ -34,7 +33,7 @@ def test_nothing_is_doubled_or_lost_in_either_direction(clusters: Clusters, uniq
         writer.start()
         wait_until(partial(_more_than, both, unique_topic, sum(counts(both, unique_topic)) + _EACH), 60, "copies")
         pid = mirror.replicators[0].pid if victim == "replicator" else mirror.status().coordinator_pid
-        os.kill(pid, signal.SIGKILL)
+        kill_process(pid)
         writer.join()
         total += _EACH
     wait_until(lambda: counts(both, unique_topic) == [2 * total, 2 * total], 120, "every record on both sides")

@@ -6,8 +6,6 @@ Real brokers, a real Ray, a real Prometheus with our rules, a real browser.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,6 +34,7 @@ from tests.support.browser import Page, browser
 from tests.support.clusters import Clusters, KafkaCluster, Reachable, TopicMaker, cluster_settings
 from tests.support.kafka import produce, sample_messages
 from tests.support.monitoring import ALERTS, DASHBOARDS, RECORDED, alert_name, panels
+from tests.support.processes import kill_process
 from tests.support.prometheus import Prometheus, scraping
 from tests.support.rights import grant
 from tests.support.systems import run, settings_of
@@ -154,7 +153,7 @@ async def test_each_fault_is_seen_everywhere_in_the_same_words(
 
     began_s = time.monotonic()
     victim = scene.mirror.replicators[0]
-    os.kill(victim.pid, signal.SIGKILL)
+    kill_process(victim.pid)
     await scene.seen_everywhere("replicator_died", victim.id, began_s)
 
     await wait_until_async(lambda: _copies(scene), 20, "A->F copies again")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 import uuid
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.backfills import BackfillStatus
 from tests.support.clusters import Clusters
 from tests.support.kafka import create_topic, produce, sample_messages
+from tests.support.processes import kill_process
 from tests.support.reading import end_offsets, read_all
 from tests.support.systems import run, settings_of, topics_with, wait_caught_up
 from tests.support.waiting import wait_until
@@ -85,10 +84,10 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
         assert [backfill.into for backfill in mirror.status().backfills] == [other]
         wait_until_begun(mirror, other)
-        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
+        kill_process(mirror.replicators[0].pid)
         with pytest.raises(ConfigError, match=r"under way|done"):
             mirror.backfill("A->B", read_request(topic, "earliest", None, into=other))
-        os.kill(mirror.status().coordinator_pid, signal.SIGKILL)
+        kill_process(mirror.status().coordinator_pid)
         wait_for(mirror, other, "done")
     assert mirror.status().backfills == ()
     # The coordinator that was started anew answers before it knows the topics.
@@ -116,7 +115,7 @@ def _behind(mirror: Mirror, clusters: Clusters, topic: str, first: dict[int, int
     with traffic(clusters, topic):
         mirror.backfill("A->B", read_request(topic, "earliest", None, behind=True))
         wait_until_begun(mirror, remote)
-        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
+        kill_process(mirror.replicators[0].pid)
         wait_for(mirror, remote, "done")
     wait_caught_up(mirror, {("A->B", topic): len(first)})
     source, copy = read_all(clusters.a.confluent_config(), topic), read_all(clusters.b.confluent_config(), remote)

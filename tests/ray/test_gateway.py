@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -21,6 +19,7 @@ from mirror_ray.state.actor_names import NAMESPACE
 from mirror_ray.whoami import whoami
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.kafka import produce, sample_messages
+from tests.support.processes import kill_process
 from tests.support.systems import run, settings_of
 from tests.support.waiting import wait_until
 
@@ -123,5 +122,5 @@ def test_it_shows_a_system_and_outlives_its_coordinator(
     assert _metric(url, "mirror_ray_flow_lag_records") == [0.0]
     coordinator.kill()
     wait_until(lambda: _metric(url, "mirror_ray_coordinator_up") == [1.0], 40, "the next one is heard")
-    os.kill(_gateway_pid(url), signal.SIGKILL)
+    kill_process(_gateway_pid(url))
     wait_until(lambda: _serves(mirror), 40, "another gateway serves")

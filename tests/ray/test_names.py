@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 import uuid
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from mirror_ray.verification.run import verify_flow
 from tests.support.clusters import Clusters
 from tests.support.groups import commit, committed, member
 from tests.support.kafka import Message, create_topic, produce
+from tests.support.processes import kill_process
 from tests.support.reading import Record, read_all
 from tests.support.systems import copied, run, settings_of, topics_with, wait_caught_up
 from tests.support.unrecorded import translate_in_bulk as carry_out
@@ -79,7 +78,7 @@ def test_names_and_a_merge_through_a_kill(clusters: Clusters, system: str) -> No
     )
     wait_until(lambda: copied(mirror) > RECORDS, 40, "some of it copied")
     victim = mirror.replicators[0].pid
-    os.kill(victim, signal.SIGKILL)
+    kill_process(victim)
     killed_ms = int(time.time() * 1000)
     scene.fill(RECORDS)
     wait_until(lambda: victim not in {replicator.pid for replicator in mirror.replicators}, 30, "it is seen dead")

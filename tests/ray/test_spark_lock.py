@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from ray.util.placement_group import remove_placement_group
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.spark import lock
 from mirror_ray.spark.lock import reserve
+from tests.support.processes import kill_process
 
 _BUNDLES = [{"CPU": 1.0}]
 #: Not that of the product: tests of Spark have it in this Ray for as long as they run.
@@ -53,7 +52,7 @@ def test_the_second_waits_until_the_first_is_gone(holder: subprocess.Popen[str])
     (line,) = lines
     assert f"process {holder.pid}" in line
     assert "report A->B" in line
-    os.kill(holder.pid, signal.SIGKILL)
+    kill_process(holder.pid)
     room = reserve(_BUNDLES, "verify A->B", lines.append, most_wait_s=60.0)
     remove_placement_group(room)
     remove_placement_group(reserve(_BUNDLES, "translate A->B", lines.append, most_wait_s=10.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import Any
 
@@ -19,7 +18,7 @@ from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.groups import commit, committed
 from tests.support.kafka import produce, sample_messages
-from tests.support.processes import wait_ended
+from tests.support.processes import kill_process, wait_ended
 from tests.support.reading import assert_equal_copies
 from tests.support.systems import copied, run, settings_of
 from tests.support.waiting import wait_until
@@ -69,7 +68,7 @@ def test_killed_replicator_is_replaced_and_the_copy_is_equal(
     _wait_for(mirror, topic, 3000)
     wait_until(lambda: sorted(replicator.partitions for replicator in mirror.replicators) == [3, 3], 20, "three each")
     victim = mirror.replicators[1]
-    os.kill(victim.pid, signal.SIGKILL)
+    kill_process(victim.pid)
     killed_s = time.monotonic()
     produce(config, topic, sample_messages(3000, partitions=6, first=3000))
     _wait_for(mirror, topic, 6000)
@@ -92,7 +91,7 @@ def test_killed_coordinator_adopts_what_lives(clusters: Clusters, make_topic: To
     mirror = run(system, _settings(clusters, topic))
     _wait_for(mirror, topic, 500)
     before = mirror.status()
-    os.kill(before.coordinator_pid, signal.SIGKILL)
+    kill_process(before.coordinator_pid)
     produce(config, topic, sample_messages(500, partitions=2, first=500))
     wait_until(lambda: mirror.status().coordinator_pid != before.coordinator_pid, 20, "a new coordinator")
     _wait_for(mirror, topic, 1000)
@@ -119,7 +118,7 @@ def test_killed_checkpoint_actor_is_replaced_and_groups_go_on(
     carried(10)
     assert carried(40) < 5
     actor: Any = ray.get_actor(checkpoint_name(system, 0), namespace=NAMESPACE)
-    os.kill(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+    kill_process(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
     carried(70)
     assert carried(20) < 5
     (status,) = [status for status in mirror.groups("A->B") if status.group == group]

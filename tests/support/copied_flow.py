@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 import uuid
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from mirror_ray.model.internal_topics import statistics_topic
 from mirror_ray.report.target_cluster import StatisticsLog, find_statistics
 from tests.support.clusters import Clusters, logged_batches
 from tests.support.kafka import ConfluentConfig, create_topic, produce, produce_transactions, sample_messages
+from tests.support.processes import kill_process
 from tests.support.reading import read_all
 from tests.support.systems import run, settings_of, wait_caught_up
 from tests.support.waiting import wait_until
@@ -129,7 +128,7 @@ def _kill_between_intervals(copied_flow: CopiedFlow, clusters: Clusters, mirror:
         _copy(copied_flow, clusters, mirror, number)
         (replicator,) = [replicator for replicator in mirror.replicators if replicator.state == "running"]
         assert replicator.pid is not None
-        os.kill(replicator.pid, signal.SIGKILL)
+        kill_process(replicator.pid)
         if time.time() // _INTERVAL_S == interval:
             return
     pytest.fail("the machine is too slow to copy within an interval")

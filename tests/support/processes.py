@@ -59,9 +59,16 @@ def addresses(processes: Iterable[psutil.Process]) -> set[str]:
     return found
 
 
+def kill_process(pid: int) -> None:
+    """SIGKILL. An actor that has not said its pid yet has 0: that would kill all of the tests' process group."""
+    assert pid > 0
+    os.kill(pid, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """SIGSTOP, and SIGCONT to whatever is left of it."""
+    assert pid > 0
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

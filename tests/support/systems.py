@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +16,7 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName
 from mirror_ray.runtime import attach
 from tests.support.clusters import Reachable
+from tests.support.processes import kill_process
 from tests.support.waiting import wait_until
 
 
@@ -73,9 +72,9 @@ def kill_replicators(mirror: Mirror, *records: float) -> None:
     killed: set[int] = set()
     for count in records:
         wait_until(lambda at=count: copied(mirror) > at, 60, f"{count:.0f} copied")  # type: ignore[misc]
-        wait_until(lambda: mirror.replicators[0].pid not in {0, *killed}, 60, "another replicator")
-        killed.add(mirror.replicators[0].pid)
-        os.kill(mirror.replicators[0].pid, signal.SIGKILL)
+        pid = wait_until(lambda: next(iter({mirror.replicators[0].pid} - {0, *killed}), 0), 60, "another replicator")
+        killed.add(pid)
+        kill_process(pid)
 
 
 def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], timeout_s: float = 30.0) -> None:

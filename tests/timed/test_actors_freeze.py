@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import signal
 import time
 from collections.abc import Iterator
 
@@ -20,7 +18,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.observe.status import ReplicatorStatus
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import ExtraNode, extra_node
-from tests.support.processes import stopped, wait_ended
+from tests.support.processes import kill_process, stopped, wait_ended
 from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until
 
@@ -105,7 +103,7 @@ def test_coordinator_and_replicator_die_together(scene: Scene) -> None:
     pid = scene.mirror.status().coordinator_pid
     killed_s = time.monotonic()
     for actor in (pid, victim.pid):
-        os.kill(actor, signal.SIGKILL)
+        kill_process(actor)
     wait_until(lambda: scene.mirror.status().coordinator_pid != pid, _TIMEOUT_S, "another coordinator")
     scene.spread_over(2, without={victim.pid})
     assert scene.replicator(kept.id).pid == kept.pid

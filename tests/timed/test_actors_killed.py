@@ -6,8 +6,6 @@ What goes on and what stands still is seen by a consumer of the remote topic, no
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +15,7 @@ import pytest
 
 from mirror_ray.mirror import Mirror
 from tests.support.clusters import Clusters, TopicMaker
+from tests.support.processes import kill_process
 from tests.support.scene import PARTITIONS, Scene, open_scene
 from tests.support.waiting import wait_until
 
@@ -47,7 +46,7 @@ def test_a_killed_replicators_partitions_copy_again(scene: Scene) -> None:
         theirs = {partition for partition, owner in scene.owners().items() if owner == victim.id}
         others = set(range(PARTITIONS)) - theirs
         killed_s = time.monotonic()
-        os.kill(victim.pid, signal.SIGKILL)
+        kill_process(victim.pid)
         scene.spread_over(2, without={victim.pid})
         events = "\n".join(f"{event.time_ms} {event.subject}: {event.text}" for event in scene.mirror.events(20))
         again_s, stood_s = (scene.arrivals.longest_s(some, killed_s) for some in (theirs, others))
@@ -63,7 +62,7 @@ def test_copying_goes_on_without_the_coordinator(scene: Scene) -> None:
     for _ in range(2):
         pid = scene.mirror.status().coordinator_pid
         killed_s = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
+        kill_process(pid)
         wait_until(partial(_another_coordinator, scene.mirror, pid), 30, "another coordinator")
         scene.spread_over(1)
         stood_s = scene.arrivals.longest_s(range(PARTITIONS), killed_s)
