@@ -13,7 +13,7 @@ from tests.support.both_ways import PARTITIONS, both_ways, check, counts, write
 from tests.support.clusters import Clusters
 from tests.support.kafka import create_topic
 from tests.support.processes import kill_process
-from tests.support.systems import run
+from tests.support.systems import replicator_pid, run
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -32,7 +32,7 @@ def test_nothing_is_doubled_or_lost_in_either_direction(clusters: Clusters, uniq
         writer = Thread(target=write, args=(both, unique_topic, total, total + _EACH))
         writer.start()
         wait_until(partial(_more_than, both, unique_topic, sum(counts(both, unique_topic)) + _EACH), 60, "copies")
-        pid = mirror.replicators[0].pid if victim == "replicator" else mirror.status().coordinator_pid
+        pid = replicator_pid(mirror) if victim == "replicator" else mirror.status().coordinator_pid
         kill_process(pid)
         writer.join()
         total += _EACH

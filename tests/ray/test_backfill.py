@@ -21,7 +21,7 @@ from tests.support.clusters import Clusters
 from tests.support.kafka import create_topic, produce, sample_messages
 from tests.support.processes import kill_process
 from tests.support.reading import end_offsets, read_all
-from tests.support.systems import run, settings_of, topics_with, wait_caught_up
+from tests.support.systems import replicator_pid, run, settings_of, topics_with, wait_caught_up
 from tests.support.waiting import wait_until
 
 OLD, PARTITIONS = 100_000, 2
@@ -84,7 +84,7 @@ def test_backfill_beside_the_tail(clusters: Clusters, system: str) -> None:
         mirror.backfill("A->B", read_request(topic, start, end, into=other))
         assert [backfill.into for backfill in mirror.status().backfills] == [other]
         wait_until_begun(mirror, other)
-        kill_process(mirror.replicators[0].pid)
+        kill_process(replicator_pid(mirror))
         with pytest.raises(ConfigError, match=r"under way|done"):
             mirror.backfill("A->B", read_request(topic, "earliest", None, into=other))
         kill_process(mirror.status().coordinator_pid)
@@ -115,7 +115,7 @@ def _behind(mirror: Mirror, clusters: Clusters, topic: str, first: dict[int, int
     with traffic(clusters, topic):
         mirror.backfill("A->B", read_request(topic, "earliest", None, behind=True))
         wait_until_begun(mirror, remote)
-        kill_process(mirror.replicators[0].pid)
+        kill_process(replicator_pid(mirror))
         wait_for(mirror, remote, "done")
     wait_caught_up(mirror, {("A->B", topic): len(first)})
     source, copy = read_all(clusters.a.confluent_config(), topic), read_all(clusters.b.confluent_config(), remote)

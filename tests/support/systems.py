@@ -67,14 +67,18 @@ def copied(mirror: Mirror, topic: str | None = None) -> int:
     return sum(partition.position for partition in mirror.partitions() if topic in (None, partition.topic))
 
 
+def replicator_pid(mirror: Mirror, *others: int) -> int:
+    """The first replicator's, which is none of ``others``; one that starts, or that a coordinator adopts, has 0 yet."""
+    return wait_until(lambda: next(iter({one.pid for one in mirror.replicators[:1]} - {0, *others}), 0), 60, "its pid")
+
+
 def kill_replicators(mirror: Mirror, *records: float) -> None:
     """Kill the first replicator, and whichever comes in its place, as soon as so many records are copied."""
-    killed: set[int] = set()
+    killed: list[int] = []
     for count in records:
         wait_until(lambda at=count: copied(mirror) > at, 60, f"{count:.0f} copied")  # type: ignore[misc]
-        pid = wait_until(lambda: next(iter({mirror.replicators[0].pid} - {0, *killed}), 0), 60, "another replicator")
-        killed.add(pid)
-        kill_process(pid)
+        killed.append(replicator_pid(mirror, *killed))
+        kill_process(killed[-1])
 
 
 def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], timeout_s: float = 30.0) -> None:
