@@ -7,7 +7,9 @@ of waiting for ever, and so that flows keep theirs.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -47,6 +49,7 @@ def spark_session(work: str, settings: SparkSettings, report: Callable[[str], No
     jars = ",".join(str(jar) for jar in sorted(ensure_jars(SPARK).glob("*.jar")))
     java_command()
     group = _reserve(work, settings, report)
+    before = signal.getsignal(signal.SIGINT)
     try:
         with resources.as_file(resources.files("mirror_ray.spark") / _LOG_CONFIG) as log_config:
             spark = _start(work, settings, group, _configs(settings, jars, str(log_config)))
@@ -55,8 +58,15 @@ def spark_session(work: str, settings: SparkSettings, report: Callable[[str], No
         finally:
             _stop()
     finally:
+        _restore_sigint(before)
         with suppress(RayError):
             remove_placement_group(group)
+
+
+def _restore_sigint(before: Any) -> None:
+    # SparkContext's handler cancels its jobs, and fails once there is no context; Spark leaves it there.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def _reserve(work: str, settings: SparkSettings, report: Callable[[str], None]) -> PlacementGroup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(ray_session: None) -> Iterator[SparkSession]:
-    """Spark in the Ray of the session, with one executor of one core."""
+    """Spark in the Ray of the session, with one executor of one core; once it has ended, Ctrl-C is as it was."""
     from mirror_ray.config.settings import SparkSettings
     from mirror_ray.spark.session import spark_session
 
+    before = signal.getsignal(signal.SIGINT)
     with spark_session("tests", SparkSettings(), print) as session:
         yield session
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.fixture
