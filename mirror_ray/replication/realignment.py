@@ -103,7 +103,8 @@ class ContentMatch:
 
     Where the target was cleaned, too (``sparse``), the source may still have records that were copied and are not among
     ``copied`` any more. Each of them has a successor of the same key there that was copied later; and as cleaning
-    removes the older one first, the source has that successor, too. So the first one to copy follows the last match.
+    removes the older one first, the source has that successor, too. So the first one to copy follows the last match;
+    where nothing matches, all that was copied was replaced since, and the first one to copy is the first one there is.
     """
 
     copied: TargetContents
@@ -151,7 +152,7 @@ class ContentMatch:
         Raises:
             CleanedError: As ``passed`` does.
         """
-        if (self.late or self.sparse) and self._next == 0:
+        if self._next == 0 and (self.late or (self.sparse and self._following is None)):
             raise CleanedError(position)
         copied = len(self.copied.records)
         if self.transforms is not None and (

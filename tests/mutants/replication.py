@@ -193,11 +193,15 @@ MUTANTS = (
     _walk("holes between batches are nothing", "self._gaps |= «batch.base_offset > position→False»\n"),
     _walk(
         "none that matches behind what was removed is right",
-        "if «(self.late or self.sparse)→self.sparse» and self._next == 0:",
+        "if self._next == 0 and «(self.late or (self.sparse and self._following is None))→self.sparse»:",
     ),
     _walk(
-        "none that matches of a cleaned target is right",
-        "if «(self.late or self.sparse)→self.late» and self._next == 0:",
+        "a source without any of a cleaned target's records is right",
+        "if self._next == 0 and «(self.late or (self.sparse and self._following is None))→self.late»:",
+    ),
+    _walk(
+        "none that matches of a cleaned target is wrong",
+        "(self.late or «(self.sparse and self._following is None)→self.sparse»):",
     ),
     _walk("records match in any order", "at = bisect_left(indexes, «self._next→0»)"),
     _log("records of other times are the same", "    if «timed→False»:\n        digest"),
