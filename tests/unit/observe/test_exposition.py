@@ -89,9 +89,11 @@ def test_partitions_beyond_the_bound_have_no_series_of_their_own() -> None:
 
 
 def test_five_thousand_partitions_are_shown_within_a_second() -> None:
-    """With series of all of them; processor time, for the machine may be busy."""
-    seen = picture(topics=100, partitions=50)
-    began_s = time.process_time()
-    text = exposition(seen, version="1", up=True, age_s=0.5, most_partitions=5_000)
-    assert time.process_time() - began_s < 1.0
+    """With series of all of them; processor time, the least of three, for the machine may be busy."""
+    seen, text, took_s = picture(topics=100, partitions=50), b"", []
+    for _ in range(3):
+        began_s = time.process_time()
+        text = exposition(seen, version="1", up=True, age_s=0.5, most_partitions=5_000)
+        took_s.append(time.process_time() - began_s)
+    assert min(took_s) < 1.0
     assert text.count(b"mirror_ray_partition_lag_records{") == 5_000
