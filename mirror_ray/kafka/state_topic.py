@@ -262,6 +262,8 @@ class StateStore:
 def read_state(cluster: ClusterSettings, topic: str, patience_s: float = _PATIENCE_S) -> dict[str, Document]:
     """The last committed value of every key, as of now; also of a store that another process writes.
 
+    Of that one, the last commit may be missing for some milliseconds: it is confirmed before its marker is in the log.
+
     Raises:
         ClusterUnreachableError: The cluster did not answer for so long.
         MirrorError: The topic doesn't exist, may not be read, or holds something else.

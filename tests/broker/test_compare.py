@@ -13,8 +13,9 @@ from typer.testing import CliRunner, Result
 
 from mirror_ray.cli.app import app
 from mirror_ray.lab.devcluster import DevListener
+from mirror_ray.state.schema import state_topic
 from tests.support.clusters import Clusters, TopicMaker
-from tests.support.kafka import alter_topic, create_topic, delete_records, produce, sample_messages
+from tests.support.kafka import alter_topic, create_topic, delete_leftover, delete_records, produce, sample_messages
 from tests.support.rights import grant
 
 RETENTION = {"retention.ms": "123456", "min.insync.replicas": "1"}
@@ -151,6 +152,7 @@ def test_what_is_asked_for_must_be_there(pair: str, compare: Compare) -> None:
 
 def test_missing_rights_are_said_in_their_cells(guarded: DevListener, tmp_path: Path) -> None:
     """Sizes, configs, and a remote topic that may not even be described: the rest is compared."""
+    delete_leftover(guarded.confluent_config(), state_topic("A"))
     for name in ("open", "A.open", "half", "A.half", "hidden", "A.hidden"):
         create_topic(guarded.confluent_config(), name, 1)
         produce(guarded.confluent_config(), name, sample_messages(3))

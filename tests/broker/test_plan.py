@@ -23,7 +23,7 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.state.schema import state_topic
 from mirror_ray.topics.planning import make_plan
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
-from tests.support.kafka import create_topic, delete_topic, exists, produce, sample_messages
+from tests.support.kafka import create_topic, delete_leftover, produce, sample_messages
 from tests.support.rights import grant
 
 IDENTITY = PolicySettings(class_name="org.apache.kafka.connect.mirror.IdentityReplicationPolicy")
@@ -122,9 +122,7 @@ def as_alice(cluster: KafkaCluster, password: str | None = None) -> dict[str, Cl
 
 def test_missing_rights_are_named(guarded: DevListener) -> None:
     """What the brokers don't grant on source topics, remote topics and the cluster is listed one by one."""
-    if exists(guarded.confluent_config(), state_topic("A")):
-        # Of another test's flow.
-        delete_topic(guarded.confluent_config(), state_topic("A"))
+    delete_leftover(guarded.confluent_config(), state_topic("A"))
     create_topic(guarded.confluent_config(), "orders", 1)
     create_topic(guarded.confluent_config(), "A.orders", 1)
     create_topic(guarded.confluent_config(), "new", 1)

@@ -87,6 +87,12 @@ def delete_topic(config: ConfluentConfig, topic: str) -> None:
     wait_until(lambda: not exists(config, topic), _TIMEOUT_S, f"{topic} is gone")
 
 
+def delete_leftover(config: ConfluentConfig, topic: str) -> None:
+    """Delete a topic of another test's flow, where there is one."""
+    if exists(config, topic):
+        delete_topic(config, topic)
+
+
 def alter_topic(config: ConfluentConfig, topic: str, configs: Mapping[str, str | None]) -> None:
     """Change some of a topic's configs; None takes one away."""
     _alter(config, ResourceType.TOPIC, topic, configs)

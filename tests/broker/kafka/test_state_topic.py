@@ -18,6 +18,7 @@ from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.errors import MirrorError, StateFencedError
 from mirror_ray.model.topics import ConfigValue
+from tests.support.waiting import wait_until
 
 Opener = Callable[[], StateStore]
 
@@ -85,6 +86,8 @@ def test_an_older_store_is_fenced(store: Opener, settings: ClusterSettings) -> N
         with pytest.raises(StateFencedError, match="another coordinator"):
             first.write({"k": {"by": "nobody"}, "more": {}})
     second.write({"k": {"by": "second"}})
+    # A commit is confirmed before its marker is in the log: for so long other readers stop before it.
+    wait_until(lambda: read_state(settings, second.topic)["k"] != {"by": "first"}, 10, "the commit is seen")
     documents = read_state(settings, second.topic)
     assert documents["k"] == {"by": "second"}
     assert "more" not in documents
