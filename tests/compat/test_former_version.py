@@ -69,6 +69,10 @@ class Version:
         """What ``status`` says is wrong, as JSON."""
         return self.run("status", "-o", "json", "--name", name, or_exit=1)
 
+    def groups(self, name: str) -> str:
+        """What is known of groups, topics and problems, for people."""
+        return "\n".join(self.run(what, "--name", name, or_exit=1) for what in ("groups", "topics", "status"))
+
     def caught_up(self, name: str) -> bool:
         """Whether all of its topics are copied to their ends."""
         return {row["lag_records"] for row in self._topics(name)} == {0}
@@ -113,13 +117,16 @@ def test_it_is_taken_over_while_it_runs_and_takes_over_again(
     def copies(version: Version, name: str) -> None:
         _wait(lambda: version.state(name, moving) == "copying", f"{name} copies")
 
-    def translated(offset: int) -> None:
+    def translated(version: Version, name: str, offset: int) -> None:
         remote = f"A.{resting}"
-        _wait(lambda: committed(clusters.b, group, remote, _PARTITIONS).get(0) == offset, "the group is synced")
+        try:
+            _wait(lambda: committed(clusters.b, group, remote, _PARTITIONS).get(0) == offset, "the group is synced")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{version.groups(name)}") from error
 
     with Production(source, moving, _PARTITIONS) as production, former.system(config) as first:
         copies(former, first)
-        translated(50)
+        translated(former, first, 50)
         former.run("pause", "A->B", resting, "--name", first)
         with present.system(config) as second:
             copies(present, second)
@@ -129,12 +136,12 @@ def test_it_is_taken_over_while_it_runs_and_takes_over_again(
             _wait(lambda: sum(end_offsets(target, f"A.{moving}").values()) > before + 1000, "this version copies")
             present.run("resume", "A->B", resting, "--name", second)
             commit(clusters.a, group, {(resting, 0): 70})
-            translated(70)
+            translated(present, second, 70)
             with former.system(config) as third:
                 copies(former, third)
                 produce(source, resting, sample_messages(400, partitions=_PARTITIONS, first=400))
                 commit(clusters.a, group, {(resting, 0): 150})
-                translated(150)
+                translated(former, third, 150)
                 production.stop()
                 _wait(lambda: former.caught_up(third), "everything is copied")
     for topic in (moving, resting):

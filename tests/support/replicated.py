@@ -20,7 +20,8 @@ from mirror_ray.config.settings import (
     TransformSettings,
 )
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.leader_requests import LATEST
+from mirror_ray.kafka.errors import PASSING, error_info
+from mirror_ray.kafka.leader_requests import LATEST, OffsetAnswer
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
@@ -30,6 +31,7 @@ from mirror_ray.state.schema import GRANT, state_topic
 from tests.support.clusters import KafkaCluster, cluster_settings, ensure_topic
 from tests.support.engine import Advertised, Engine
 from tests.support.kafka import Message, append, create_topic
+from tests.support.waiting import wait_until_async
 
 FLOW = FlowName("A", "B")
 MAX_MESSAGE_BYTES = 1_048_588
@@ -168,9 +170,15 @@ class Replicated:
         return engine
 
     async def _source_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The last stable offsets."""
+        """The last stable offsets. A broker lists a new topic before it leads all of it: then it is asked again."""
         cluster = self._clusters["A"]
-        answers = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed")
+
+        async def answered() -> Mapping[TopicPartition, OffsetAnswer]:
+            answers = await cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed")
+            names = {error_info(answer.error_code).name for answer in answers.values() if answer.error_code}
+            return {} if names & PASSING else answers
+
+        answers = await wait_until_async(answered, 20, "every partition has its leader") if partitions else {}
         assert not any(answer.error_code for answer in answers.values()), answers
         return {partition: answer.offset for partition, answer in answers.items()}
 
