@@ -32,9 +32,9 @@ class Record(NamedTuple):
     timestamp_ms: int
 
 
-def end_offsets(config: ConfluentConfig, topic: str) -> dict[int, int]:
-    """Each partition's high watermark."""
-    consumer = _consumer(config, "read_uncommitted")
+def end_offsets(config: ConfluentConfig, topic: str, *, isolation_level: str = "read_uncommitted") -> dict[int, int]:
+    """Each partition's high watermark; under read_committed its last stable offset."""
+    consumer = _consumer(config, isolation_level)
     try:
         return {
             partition: _high_watermark(consumer, TopicPartition(topic, partition))

@@ -11,12 +11,15 @@ from actors.system import start_system
 from mirror_ray.config.gateway import GatewaySettings
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, HeartbeatSettings, MirrorSettings, TopicSettings
 from mirror_ray.config.transforms import with_routes
+from mirror_ray.kafka.librdkafka import client_config
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName
+from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.runtime import attach
 from tests.support.clusters import Reachable
 from tests.support.processes import kill_process
+from tests.support.reading import end_offsets
 from tests.support.waiting import wait_until
 
 
@@ -82,7 +85,19 @@ def kill_replicators(mirror: Mirror, *records: float) -> None:
 
 
 def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], timeout_s: float = 30.0) -> None:
-    """Wait until each (flow, topic) of ``expected`` has that many partitions and all their lags are 0."""
+    """Wait until each (flow, topic) of ``expected`` has that many partitions, and all that its source has is copied.
+
+    A lag of 0 alone may be of a moment before: a replicator says where the source ended when it fetched last.
+    """
+    ends: dict[tuple[str, str], dict[int, int]] = {}
+
+    def is_behind(partition: PartitionStatus) -> bool:
+        if partition.lag_records != 0 or partition.state != "copying":
+            return True
+        key = (partition.flow, partition.topic)
+        if key not in ends:
+            ends[key] = _source_ends(mirror, *key)
+        return partition.position < ends[key][partition.partition]
 
     def missing() -> list[str]:
         partitions = mirror.partitions()
@@ -90,9 +105,7 @@ def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], time
         for (flow, topic), count in expected.items():
             there = [partition for partition in partitions if (partition.flow, partition.topic) == (flow, topic)]
             behind += [f"{flow} {topic}: {len(there)} of {count} partitions"] if len(there) != count else []
-            behind += [
-                str(partition) for partition in there if partition.lag_records != 0 or partition.state != "copying"
-            ]
+            behind += [str(partition) for partition in there if is_behind(partition)]
         return behind
 
     last: list[str] = []
@@ -105,6 +118,11 @@ def wait_caught_up(mirror: Mirror, expected: Mapping[tuple[str, str], int], time
         wait_until(done, timeout_s, "everything copied")
     except AssertionError as error:
         raise AssertionError(f"{error}: {last[:5]}; {mirror.events(20)}") from None
+
+
+def _source_ends(mirror: Mirror, flow: str, topic: str) -> dict[int, int]:
+    source = mirror.settings().clusters[FlowName.parse(flow).source]
+    return end_offsets(client_config(source, "test"), topic, isolation_level="read_committed")
 
 
 def topics_with(cluster: DevCluster, part: str) -> set[str]:
