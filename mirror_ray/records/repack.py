@@ -6,38 +6,21 @@ Also recompression, which gives an uncompressed batch a codec without decoding a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
 
 from mirror_ray.model.errors import RecordTooLargeError
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Codec, RecordBatch
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, records_from, wrap_int64, write_varint
+from mirror_ray.records.repacked_batch import RepackedBatch
 
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
 #: Encoded non-negative numbers: most lengths, timestamp deltas and offset deltas are looked up here.
 _VARINTS: Final = tuple(write_varint(number) for number in range(4096))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepackedBatch:
-    """A batch to be produced, and which source records are in it.
-
-    ``batch`` is whole and valid, with its own writable bytes, CreateTime, dense offsets, no producer; its
-    ``base_offset`` is ``source_first``. It still goes through ``rewrite``.
-    """
-
-    batch: RecordBatch
-    #: Source offset of its first and of its last record.
-    source_first: int
-    source_last: int
-    #: Where the source goes on once this batch is acknowledged; after the last one behind the whole source batch.
-    next_source_offset: int
-    #: Runs without an offset gap, in order: (source offset of the first record, number of records).
-    runs: tuple[tuple[int, int], ...]
 
 
 def repack(
@@ -67,6 +50,15 @@ def repack(
         CorruptBatchError: The batch does not parse.
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
+    if kernel.is_available() and not singly:
+        return kernel.repack_batches(
+            [batch],
+            codec=codec or batch.codec,
+            merge_bytes=0,
+            max_batch_bytes=max_batch_bytes,
+            from_offset=from_offset,
+            leave_out=leave_out,
+        )
     records = records_from(batch, from_offset, leave_out)
     return pack(records, batch, max_batch_bytes=max_batch_bytes, codec=codec, singly=singly)
 
@@ -96,7 +88,9 @@ def pack(
             source_first=piece[0].offset,
             source_last=piece[-1].offset,
             next_source_offset=end,
+            source_epoch=batch.partition_leader_epoch,
             runs=_runs(piece),
+            uncompressed_bytes=0 if encoded.attributes & CODEC_MASK else encoded.size_bytes,
         )
         for (piece, encoded), end in zip(pieces, ends, strict=True)
     ]
@@ -110,6 +104,8 @@ def compress_batch(batch: RecordBatch, codec: Codec) -> RecordBatch:
     """
     if batch.magic != 2 or batch.attributes & CODEC_MASK:
         raise ValueError(f"only uncompressed v2 batches are recompressed, not magic {batch.magic} with {batch.codec}")
+    if kernel.is_available():
+        return kernel.recompress(batch, codec)
     payload = compress(codec, batch.view[HEADER_BYTES:])
     return _assemble(batch._replace(attributes=batch.attributes | CODECS.index(codec)), payload)
 

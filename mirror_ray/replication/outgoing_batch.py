@@ -10,7 +10,8 @@ from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
 from mirror_ray.records.decode import reaching_into
-from mirror_ray.records.repack import RepackedBatch, compress_batch, pack, repack
+from mirror_ray.records.repack import compress_batch, pack, repack
+from mirror_ray.records.repacked_batch import RepackedBatch
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.partition_transforms import PartitionTransforms

@@ -14,7 +14,8 @@ from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import CODECS, Codec, ControlType, RecordBatch, needs_repack, verify
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, control_type, records_of
-from mirror_ray.records.repack import RepackedBatch, compress_batch, repack
+from mirror_ray.records.repack import compress_batch, repack
+from mirror_ray.records.repacked_batch import RepackedBatch
 from tests.support.factories import parsed
 from tests.unit.records.strategies import Plain, batch_bytes, compressed_bytes, message, nullable, plain_records, varint
 

@@ -1,0 +1,102 @@
+//! The kernel as Python sees it. Everything but the making of Python objects runs without the GIL.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyTuple};
+
+use crate::builder::Piece;
+use crate::codecs::Codec;
+use crate::error::{Error, Result};
+use crate::header::{Header, magic};
+use crate::recompress::recompress as recompressed;
+use crate::repack::{Repacking, repack as repacked};
+
+create_exception!(_kernel, CorruptError, PyValueError, "Bytes are no batch, or it contradicts itself.");
+create_exception!(_kernel, TooLargeError, PyValueError, "A record alone is over the largest batch: offset, bytes.");
+
+/// A new batch as Python gets it: bytes, first, last and next source offset, leader epoch, runs, bytes uncompressed.
+type PieceTuple<'py> = (Bound<'py, PyByteArray>, i64, i64, i64, i32, Bound<'py, PyTuple>, usize);
+
+fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("a contiguous buffer is wanted"));
+    }
+    // SAFETY: `buffer` keeps the memory, all of it initialized, and lives as long as the slice. As with hashlib, the caller
+    // does not write to it meanwhile.
+    #[allow(unsafe_code)]
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
+}
+
+fn raised<T>(result: Result<T>) -> PyResult<T> {
+    result.map_err(|error| match error {
+        Error::Corrupt(text) => CorruptError::new_err(text),
+        Error::TooLarge { offset, batch_bytes } => TooLargeError::new_err((offset, batch_bytes)),
+    })
+}
+
+/// How many bytes at the beginning hold whole batches of magic 2 whose checksums fit.
+#[pyfunction]
+fn verified_bytes(py: Python, buffer: PyBuffer<u8>) -> PyResult<usize> {
+    let data = bytes_of(&buffer)?;
+    Ok(py.detach(|| {
+        let mut at = 0;
+        while magic(&data[at..]) == Some(2) {
+            match Header::read(&data[at..]) {
+                Ok(header) if header.crc_fits(&data[at..]) => at += header.size_bytes,
+                _ => break,
+            }
+        }
+        at
+    }))
+}
+
+/// Encodes the records of verified batches again; see `repack::repack`.
+#[pyfunction]
+#[pyo3(signature = (parts, *, codec, merge_bytes, max_batch_bytes, from_offset, leave_out))]
+fn repack(
+    py: Python,
+    parts: Vec<PyBuffer<u8>>,
+    codec: i16,
+    merge_bytes: usize,
+    max_batch_bytes: usize,
+    from_offset: i64,
+    leave_out: Vec<(i64, i64)>,
+) -> PyResult<Vec<PieceTuple>> {
+    let codec = raised(Codec::of(codec))?;
+    let parts = parts.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+    let how = Repacking { codec, merge_bytes, max_batch_bytes, from_offset, leave_out: &leave_out };
+    let pieces = raised(py.detach(|| repacked(&parts, &how)))?;
+    pieces.into_iter().map(|piece| piece_tuple(py, &piece)).collect()
+}
+
+fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>> {
+    Ok((
+        PyByteArray::new(py, &piece.bytes),
+        piece.source_first,
+        piece.source_last,
+        piece.source_next,
+        piece.leader_epoch,
+        PyTuple::new(py, &piece.runs)?,
+        piece.uncompressed_bytes,
+    ))
+}
+
+/// Gives a verified batch of magic 2 another codec.
+#[pyfunction]
+fn recompress<'py>(py: Python<'py>, batch: PyBuffer<u8>, codec: i16) -> PyResult<Bound<'py, PyByteArray>> {
+    let codec = raised(Codec::of(codec))?;
+    let data = bytes_of(&batch)?;
+    let bytes = raised(py.detach(|| recompressed(data, codec)))?;
+    Ok(PyByteArray::new(py, &bytes))
+}
+
+#[pymodule]
+fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CorruptError", module.py().get_type::<CorruptError>())?;
+    module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
+    module.add_function(wrap_pyfunction!(verified_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(repack, module)?)?;
+    module.add_function(wrap_pyfunction!(recompress, module)?)
+}

@@ -1,0 +1,56 @@
+//! Makes batches out of batches: small ones are merged, and what a broker would refuse is encoded again.
+
+use crate::builder::{Builder, Piece};
+use crate::codecs::Codec;
+use crate::error::Result;
+use crate::records::open;
+
+/// What becomes of the records.
+#[derive(Clone, Copy, Debug)]
+pub struct Repacking<'a> {
+    /// Of the new batches.
+    pub codec: Codec,
+    /// Another batch of the source is added to a new one as long as its records, before compression, fit into so much.
+    pub merge_bytes: usize,
+    /// What the target takes; a batch over it is divided.
+    pub max_batch_bytes: usize,
+    /// Records before this source offset are left out.
+    pub from_offset: i64,
+    /// So are those in these ranges of source offsets, the end not included.
+    pub leave_out: &'a [(i64, i64)],
+}
+
+impl Repacking<'_> {
+    fn takes(&self, offset: i64) -> bool {
+        offset >= self.from_offset && !self.leave_out.iter().any(|&(first, end)| (first..end).contains(&offset))
+    }
+}
+
+/// Encodes the records of all batches in `parts` again; each part holds whole batches, in order, and no markers.
+///
+/// The checksums of the batches were compared before. A new batch ends where a source batch does, unless it is divided;
+/// its records are of one leader epoch.
+pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut scratch = Vec::new();
+    let room = how.merge_bytes.min(2 * parts.iter().map(|part| part.len()).sum::<usize>());
+    let mut builder = Builder::with_room(room);
+    let (mut source_next, mut leader_epoch) = (-1, -1);
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            let batch = open(rest, &mut scratch)?;
+            let full = builder.records_bytes() + batch.payload_bytes() > how.merge_bytes;
+            if !builder.is_empty() && (full || batch.leader_epoch() != leader_epoch) {
+                let ended = std::mem::replace(&mut builder, Builder::with_room(room));
+                ended.finish(how.codec, how.max_batch_bytes, source_next, leader_epoch, &mut pieces)?;
+            }
+            source_next =
+                batch.for_each(|record| if how.takes(record.offset) { builder.add(record) } else { Ok(()) })?;
+            leader_epoch = batch.leader_epoch();
+            rest = &rest[batch.size_bytes()..];
+        }
+    }
+    builder.finish(how.codec, how.max_batch_bytes, source_next, leader_epoch, &mut pieces)?;
+    Ok(pieces)
+}

@@ -1,0 +1,95 @@
+"""The record kernel (``kernel/``, in Rust), where it was built: what has to be done once per record.
+
+Where it was not, ``repack_reference`` does the same in Python, and small batches are not merged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final
+
+from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
+from mirror_ray.records.batch import CODECS, HEADER, Codec, RecordBatch
+from mirror_ray.records.repacked_batch import RepackedBatch
+
+#: Set to anything, it has the kernel left aside: to find out whether a fault is the kernel's.
+OFF_VARIABLE: Final = "MIRROR_RAY_NO_KERNEL"
+
+
+def _load() -> ModuleType | None:
+    if os.environ.get(OFF_VARIABLE):
+        return None
+    try:
+        from mirror_ray.records import _kernel
+    except ImportError:
+        return None
+    return _kernel
+
+
+#: None without it; a test may take it away.
+_native: Any = _load()
+
+
+def is_available() -> bool:
+    """Whether the kernel was built, and is not switched off."""
+    return _native is not None
+
+
+def repack_batches(
+    batches: Sequence[RecordBatch],
+    *,
+    codec: Codec,
+    merge_bytes: int,
+    max_batch_bytes: int,
+    from_offset: int,
+    leave_out: Sequence[tuple[int, int]] = (),
+) -> list[RepackedBatch]:
+    """Encode the records of verified batches of any magic, in order, as few new ones; see ``repack_reference.repack``.
+
+    A new batch holds whole source batches: as many as have ``merge_bytes`` of records before compression.
+
+    Raises:
+        CorruptBatchError: A batch does not parse.
+        RecordTooLargeError: A record alone is over ``max_batch_bytes``.
+    """
+    try:
+        pieces = _native.repack(
+            [batch.view for batch in batches],
+            codec=CODECS.index(codec),
+            merge_bytes=merge_bytes,
+            max_batch_bytes=max_batch_bytes,
+            from_offset=from_offset,
+            leave_out=leave_out,
+        )
+    except _native.CorruptError as error:
+        raise CorruptBatchError(str(error)) from error
+    except _native.TooLargeError as error:
+        offset, batch_bytes = error.args
+        raise RecordTooLargeError(offset, batch_bytes, max_batch_bytes) from error
+    return [
+        RepackedBatch(
+            batch=RecordBatch(memoryview(data), *HEADER.unpack_from(data)),
+            source_first=first,
+            source_last=last,
+            next_source_offset=following,
+            source_epoch=epoch,
+            runs=runs,
+            uncompressed_bytes=uncompressed_bytes,
+        )
+        for data, first, last, following, epoch, runs, uncompressed_bytes in pieces
+    ]
+
+
+def recompress(batch: RecordBatch, codec: Codec) -> RecordBatch:
+    """Give a verified batch of magic 2 another codec; its records are not decoded.
+
+    Raises:
+        CorruptBatchError: It does not unpack.
+    """
+    try:
+        data = _native.recompress(batch.view, CODECS.index(codec))
+    except _native.CorruptError as error:
+        raise CorruptBatchError(str(error)) from error
+    return RecordBatch(memoryview(data), *HEADER.unpack_from(data))

@@ -1,0 +1,29 @@
+"""What becomes of batches that can't be passed on as they are, or that are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror_ray.records.batch import RecordBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepackedBatch:
+    """A batch to be produced, and which source records are in it.
+
+    ``batch`` is whole and valid, with its own writable bytes, CreateTime, dense offsets, no producer; its
+    ``base_offset`` is ``source_first``. It still goes through ``rewrite``.
+    """
+
+    batch: RecordBatch
+    #: Source offset of its first and of its last record.
+    source_first: int
+    source_last: int
+    #: Where the source goes on once this batch is acknowledged; after the last one behind the whole source batch.
+    next_source_offset: int
+    #: The source's leader epoch there; -1 where it is not known.
+    source_epoch: int
+    #: Runs without an offset gap, in order: (source offset of the first record, number of records).
+    runs: tuple[tuple[int, int], ...]
+    #: Bytes that it would have without compression; 0: not known.
+    uncompressed_bytes: int
