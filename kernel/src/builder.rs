@@ -23,7 +23,14 @@ pub struct Piece {
     pub runs: Vec<(i64, i64)>,
     /// Bytes that it would have without compression.
     pub uncompressed_bytes: usize,
+    /// Bytes of the source's batches that it was made of; of one that was divided, its share.
+    pub source_bytes: usize,
+    /// Its records by age, in order: the newest timestamp of some that follow each other, and how many they are.
+    pub ages: Vec<(i64, i64)>,
 }
+
+/// Source batches whose newest records are closer to the first one's than this are of one age.
+const ONE_AGE_MS: u64 = 10;
 
 /// Records that become one batch.
 #[derive(Debug)]
@@ -35,6 +42,13 @@ pub struct Builder {
     max_timestamp: i64,
     source_last: i64,
     runs: Vec<(i64, i64)>,
+    source_bytes: usize,
+    ages: Vec<(i64, i64)>,
+    /// Newest timestamp of the last age's first source batch.
+    age_begins: i64,
+    /// Of the source batch that is being added.
+    newest_timestamp: i64,
+    added: i64,
 }
 
 impl Builder {
@@ -42,7 +56,19 @@ impl Builder {
     pub fn with_room(bytes: usize) -> Builder {
         let mut batch = Vec::with_capacity(HEADER_BYTES + bytes);
         batch.resize(HEADER_BYTES, 0);
-        Builder { batch, count: 0, base_timestamp: 0, max_timestamp: i64::MIN, source_last: -1, runs: Vec::new() }
+        Builder {
+            batch,
+            count: 0,
+            base_timestamp: 0,
+            max_timestamp: i64::MIN,
+            source_last: -1,
+            runs: Vec::new(),
+            source_bytes: 0,
+            ages: Vec::new(),
+            age_begins: 0,
+            newest_timestamp: i64::MIN,
+            added: 0,
+        }
     }
 
     /// Whether it has no record yet.
@@ -75,13 +101,35 @@ impl Builder {
         self.batch.extend_from_slice(&prefix[begin..end]);
         self.batch.extend_from_slice(record.tail);
         self.count += 1;
-        self.max_timestamp = self.max_timestamp.max(record.timestamp);
+        self.added += 1;
+        self.newest_timestamp = self.newest_timestamp.max(record.timestamp);
         self.source_last = record.offset;
         match self.runs.last_mut() {
             Some((first, count)) if first.wrapping_add(*count) == record.offset => *count += 1,
             _ => self.runs.push((record.offset, 1)),
         }
         Ok(())
+    }
+
+    /// Notes that a source batch of so many bytes was added as a whole.
+    pub fn source_batch_ends(&mut self, source_bytes: usize) {
+        self.source_bytes += source_bytes;
+        if self.added == 0 {
+            return;
+        }
+        let newest = self.newest_timestamp;
+        self.max_timestamp = self.max_timestamp.max(newest);
+        match self.ages.last_mut() {
+            Some((age, count)) if newest.abs_diff(self.age_begins) < ONE_AGE_MS => {
+                *age = newest.max(*age);
+                *count += self.added;
+            }
+            _ => {
+                self.ages.push((newest, self.added));
+                self.age_begins = newest;
+            }
+        }
+        (self.newest_timestamp, self.added) = (i64::MIN, 0);
     }
 
     /// Ends the batch; where it is over `max_batch_bytes`, it is halved until each part fits.
@@ -116,10 +164,21 @@ impl Builder {
             return second.finish(codec, max_batch_bytes, source_next, leader_epoch, pieces);
         }
         let header = self.header(codec);
-        let (source_last, runs) = (self.source_last, self.runs);
+        let Builder { source_last, source_bytes, .. } = self;
+        let (runs, ages) = (self.runs, self.ages);
         let mut bytes = compressed.unwrap_or(self.batch);
         header.write(&mut bytes)?;
-        pieces.push(Piece { bytes, source_first, source_last, source_next, leader_epoch, runs, uncompressed_bytes });
+        pieces.push(Piece {
+            bytes,
+            source_first,
+            source_last,
+            source_next,
+            leader_epoch,
+            runs,
+            uncompressed_bytes,
+            source_bytes,
+            ages,
+        });
         Ok(())
     }
 
@@ -166,6 +225,8 @@ impl Builder {
             let half = if first.count < middle { &mut first } else { &mut second };
             half.add(Record { offset: offsets.next().unwrap_or(record.offset), ..record })
         })?;
+        first.source_batch_ends(self.source_bytes / 2);
+        second.source_batch_ends(self.source_bytes - self.source_bytes / 2);
         Ok((first, second))
     }
 }

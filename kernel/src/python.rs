@@ -16,8 +16,10 @@ use crate::repack::{Repacking, repack as repacked};
 create_exception!(_kernel, CorruptError, PyValueError, "Bytes are no batch, or it contradicts itself.");
 create_exception!(_kernel, TooLargeError, PyValueError, "A record alone is over the largest batch: offset, bytes.");
 
-/// A new batch as Python gets it: bytes, first, last and next source offset, leader epoch, runs, bytes uncompressed.
-type PieceTuple<'py> = (Bound<'py, PyByteArray>, i64, i64, i64, i32, Bound<'py, PyTuple>, usize);
+/// A new batch as Python gets it: bytes, first, last and next source offset, leader epoch, runs, bytes uncompressed, bytes
+/// on the source, ages.
+type PieceTuple<'py> =
+    (Bound<'py, PyByteArray>, i64, i64, i64, i32, Bound<'py, PyTuple>, usize, usize, Bound<'py, PyTuple>);
 
 fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
@@ -80,6 +82,8 @@ fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>>
         piece.leader_epoch,
         PyTuple::new(py, &piece.runs)?,
         piece.uncompressed_bytes,
+        piece.source_bytes,
+        PyTuple::new(py, &piece.ages)?,
     ))
 }
 

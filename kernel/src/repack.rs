@@ -47,6 +47,7 @@ pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
             }
             source_next =
                 batch.for_each(|record| if how.takes(record.offset) { builder.add(record) } else { Ok(()) })?;
+            builder.source_batch_ends(batch.size_bytes());
             leader_epoch = batch.leader_epoch();
             rest = &rest[batch.size_bytes()..];
         }

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
-#: Bytes, first, last and next source offset, leader epoch, runs, bytes without compression.
-_Piece: TypeAlias = tuple[bytearray, int, int, int, int, tuple[tuple[int, int], ...], int]
+#: Bytes, first, last and next source offset, leader epoch, runs, bytes without compression and on the
+#: source, ages.
+_Piece: TypeAlias = tuple[
+    bytearray, int, int, int, int, tuple[tuple[int, int], ...], int, int, tuple[tuple[int, int], ...]
+]
 
 class CorruptError(ValueError): ...
 class TooLargeError(ValueError): ...

@@ -77,8 +77,10 @@ def repack_batches(
             source_epoch=epoch,
             runs=runs,
             uncompressed_bytes=uncompressed_bytes,
+            source_bytes=source_bytes,
+            ages=ages,
         )
-        for data, first, last, following, epoch, runs, uncompressed_bytes in pieces
+        for data, first, last, following, epoch, runs, uncompressed_bytes, source_bytes, ages in pieces
     ]
 
 

@@ -91,6 +91,8 @@ def pack(
             source_epoch=batch.partition_leader_epoch,
             runs=_runs(piece),
             uncompressed_bytes=0 if encoded.attributes & CODEC_MASK else encoded.size_bytes,
+            source_bytes=batch.size_bytes * len(piece) // len(records),
+            ages=((encoded.max_timestamp, len(piece)),),
         )
         for (piece, encoded), end in zip(pieces, ends, strict=True)
     ]

@@ -27,3 +27,7 @@ class RepackedBatch:
     runs: tuple[tuple[int, int], ...]
     #: Bytes that it would have without compression; 0: not known.
     uncompressed_bytes: int
+    #: Bytes of the source's batches that it was made of; of one that was divided, its share.
+    source_bytes: int
+    #: Its records by age, in order: the newest timestamp of some that follow each other, and how many they are.
+    ages: tuple[tuple[int, int], ...]
