@@ -67,7 +67,9 @@ class PartitionStatistics(BaseModel):
     batches: NonNegativeInt
     #: Of the record batches as the target's log holds them, headers included.
     wire_bytes: NonNegativeInt
-    #: Part of ``wire_bytes``, and what it unpacks to: all uncompressed batches, and at most one compressed one.
+    #: Of the same records as the source's log holds them; null where the writer did not count it.
+    source_bytes: NonNegativeInt | None = None
+    #: Part of ``wire_bytes``, and what it unpacks to: batches merged or not compressed, and at most one other.
     sampled_wire_bytes: NonNegativeInt
     sampled_uncompressed_bytes: NonNegativeInt
     #: Of the batch that was acknowledged last; null where there was none.

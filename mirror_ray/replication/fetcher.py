@@ -37,7 +37,10 @@ _WITHOUT_MEMORY_WAIT_MS = 5
 #: An answer may stay in memory because of a part of it that is not smaller than this fraction.
 _SMALL_PART = 8
 #: So much is sent through transforms at a time: some ten milliseconds for the transforms that mirror-ray provides.
-_CHUNK_BYTES = 64 << 10
+_TRANSFORMED_CHUNK_BYTES = 64 << 10
+#: So many batches of one answer are small ones: a chunk of them becomes about one batch where they are merged.
+_SMALL_BATCHES = 32
+_SMALL_BATCHES_CHUNK_BYTES = 512 << 10
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the status of a broker's partitions shows why.
 _ATTEMPTS_UNNOTICED = 4
@@ -69,6 +72,13 @@ class FetchedBatches:
     aborted: list[tuple[int, int]]
     #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
     offsets: tuple[int, int]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much to process at a time; 0: all of it, for that is quick."""
+        if self.copy.transforms is not None:
+            return _TRANSFORMED_CHUNK_BYTES
+        return _SMALL_BATCHES_CHUNK_BYTES if len(self.batches) > _SMALL_BATCHES else 0
 
 
 class Fetcher:
@@ -268,19 +278,19 @@ class Fetcher:
         self._throttle.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
 
     async def _process(self, arrived: list[FetchedBatches]) -> None:
-        """Process first what is passed on; what goes through transforms takes longer."""
+        """Process first what is passed on; what is merged or goes through transforms takes longer."""
         for item in arrived:
-            if item.copy.transforms is None and item.copy.state.fetches:
+            if not item.chunk_bytes and item.copy.state.fetches:
                 self._process_some(item.copy, item.batches, item.aborted)
         for item in arrived:
-            if item.copy.transforms is not None:
-                await self._transform(item)
+            if item.chunk_bytes:
+                await self._process_in_chunks(item)
 
-    async def _transform(self, item: FetchedBatches) -> None:
-        """Process in chunks, with a turn for the other tasks in between."""
+    async def _process_in_chunks(self, item: FetchedBatches) -> None:
+        """Process with a turn for the other tasks after each chunk."""
         copy = item.copy
         select = CommittedOnly(item.aborted if copy.read_committed else ())
-        for batches in chunks(item.batches, _CHUNK_BYTES):
+        for batches in chunks(item.batches, item.chunk_bytes):
             if not copy.state.fetches or (copy.fetch_offset, copy.process_offset) != item.offsets:
                 return
             self._process_some(copy, batches, select)

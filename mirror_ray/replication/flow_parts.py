@@ -12,6 +12,7 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import segments_topic, statistics_topic
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.policy import load_policy
+from mirror_ray.records import kernel
 from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.offset_map_publisher import OffsetMapPublisher
 from mirror_ray.replication.partition import PartitionReplication
@@ -43,6 +44,7 @@ def new_partition(
         tally=tally,
         latencies=latencies,
         transforms=transforms,
+        merge=settings.merge and kernel.is_available(),
     )
 
 

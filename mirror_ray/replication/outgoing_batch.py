@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
 from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.repack import compress_batch, pack, repack
 from mirror_ray.records.repacked_batch import RepackedBatch
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.replication.merge_rules import merge_bytes, merged_codec
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 
 #: In place of a batch whose bytes are not needed any more.
@@ -41,6 +43,13 @@ class OutgoingBatch:
     sequence: int = -1
     #: Bytes that it would have without compression, where that is known.
     uncompressed_bytes: int = 0
+    #: Bytes that its records took on the source; of a batch that was divided, its share.
+    source_bytes: int = 0
+    #: Its records by age, in order: the newest timestamp of some that follow each other, and how many they are; where
+    #: nothing is said, all have the batch's.
+    ages: tuple[tuple[int, int], ...] = ()
+    #: Whether it was made of several of the source's.
+    merged: bool = False
 
     #: What is needed of it after ``release``.
     count: int = field(init=False)
@@ -54,6 +63,8 @@ class OutgoingBatch:
         self.count, self.max_timestamp = batch.count, batch.max_timestamp
         self.size_bytes = batch.length + LOG_OVERHEAD_BYTES
         self.codec = batch.attributes & CODEC_MASK
+        self.source_bytes = self.source_bytes or self.size_bytes
+        self.ages = self.ages or ((batch.max_timestamp, batch.count),)
 
     @property
     def next_sequence(self) -> int:
@@ -88,14 +99,16 @@ def outgoing_batches(
                 codec=codec if batch.codec == "none" else None,
                 singly=singly,
             )
-            return _of(repacked, batch)
+            return _outgoing(repacked)
+        source_bytes = batch.size_bytes
         if codec is not None and batch.magic == 2 and batch.codec == "none":
             batch = compress_batch(batch, codec)
         leave_out = reaching_into(batch, position, assignment.skip) if assignment.skip else ()
         if not (leave_out or singly) and needs_repack(batch, position, assignment.max_message_bytes) is None:
             first = batch.base_offset
             runs = ((first, batch.count),)
-            return (OutgoingBatch(batch, first, batch.next_offset, runs, batch.partition_leader_epoch),)
+            epoch = batch.partition_leader_epoch
+            return (OutgoingBatch(batch, first, batch.next_offset, runs, epoch, source_bytes=source_bytes),)
         repacked = repack(
             batch,
             from_offset=position,
@@ -106,11 +119,41 @@ def outgoing_batches(
     except RecordTooLargeError as error:
         refused = faults.record_refused(assignment.partition.source, error.offset, str(error))
         raise ReplicationFault(refused) from error
-    return _of(repacked, batch)
+    return _outgoing(repacked)
 
 
-def _of(repacked: Sequence[RepackedBatch], batch: RecordBatch) -> list[OutgoingBatch]:
-    epoch = batch.partition_leader_epoch
+def merged_batches(batches: Sequence[RecordBatch], position: int, assignment: Assignment) -> Sequence[OutgoingBatch]:
+    """Make few large batches of small ones that follow each other, of their records from ``position`` on.
+
+    ``batches``, with records, are verified, and ``is_merged`` holds for each.
+
+    Raises:
+        CorruptBatchError: One of them does not parse.
+        RecordTooLargeError: A single record is larger than the target takes.
+    """
+    codec = assignment.compress_with
+    repacked = kernel.repack_batches(
+        batches,
+        codec=merged_codec(batches, codec),
+        merge_bytes=merge_bytes(assignment.max_message_bytes),
+        max_batch_bytes=assignment.max_message_bytes,
+        from_offset=position,
+    )
+    return _outgoing(repacked, merged=True)
+
+
+def _outgoing(repacked: Sequence[RepackedBatch], *, merged: bool = False) -> list[OutgoingBatch]:
     return [
-        OutgoingBatch(part.batch, part.source_first, part.next_source_offset, part.runs, epoch) for part in repacked
+        OutgoingBatch(
+            part.batch,
+            part.source_first,
+            part.next_source_offset,
+            part.runs,
+            part.source_epoch,
+            uncompressed_bytes=part.uncompressed_bytes,
+            source_bytes=part.source_bytes,
+            ages=part.ages,
+            merged=merged,
+        )
+        for part in repacked
     ]

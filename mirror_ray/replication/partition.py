@@ -126,7 +126,8 @@ class PartitionReplication(PartitionSource):
         for outgoing in committed:
             self.progress.add(outgoing)
             if self.latencies is not None:
-                self.latencies.acknowledged(outgoing.max_timestamp, outgoing.count)
+                for newest_timestamp, count in outgoing.ages:
+                    self.latencies.acknowledged(newest_timestamp, count)
             self.segments.add(outgoing.runs, outgoing.target_offset, outgoing.sequence)
         self.position.committed(committed[-1])
         # Without a producer id nothing keeps a batch from being appended behind one that failed.
@@ -142,6 +143,8 @@ class PartitionReplication(PartitionSource):
     def failed(self, record_error: str | None = None) -> None:
         """The oldest batch in flight was refused; ``record_error``: for a record in it.
 
+        In place of a merged batch the source's own are sent, in place of one of these its records one by one.
+
         Raises:
             ReplicationFault: It held one record alone, which the target does not take.
         """
@@ -153,7 +156,10 @@ class PartitionReplication(PartitionSource):
             return
         if outgoing.count == 1:
             raise ReplicationFault(faults.record_refused(self.source, outgoing.source_first, record_error))
-        self._singly_to = outgoing.source_next
+        if outgoing.merged:
+            self._unmerged_to = outgoing.source_next
+        else:
+            self._singly_to = outgoing.source_next
 
     def lost(self) -> None:
         """No answer comes for the batches in flight: the connection is lost."""

@@ -54,7 +54,11 @@ class PartitionData:
     latencies: LatencyCounter | None = None
     #: None: batches are passed on as they are.
     transforms: PartitionTransforms | None = None
+    #: Whether small batches are merged; it needs the record kernel.
+    merge: bool = False
     source: TopicPartition = field(init=False)
+    #: Below this source offset nothing is merged: a merged batch was refused.
+    _unmerged_to: int = -1
     #: Below this source offset each record is a batch of its own: one of them was refused.
     _singly_to: int = -1
     #: Whether something went wrong since the target's log end was read.

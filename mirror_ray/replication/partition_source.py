@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
+from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.outgoing_batch import OutgoingBatch, outgoing_batches
+from mirror_ray.replication.merge_rules import MergingBatches, is_merged
+from mirror_ray.replication.outgoing_batch import OutgoingBatch, merged_batches, outgoing_batches
 from mirror_ray.replication.partition_data import PartitionData
 from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
 from mirror_ray.replication.partition_transforms import DeadLettersWaitError, WaitingDeadLetters
@@ -72,27 +75,38 @@ class PartitionSource(PartitionData):
         select = aborted
         if not isinstance(select, CommittedOnly):
             select = CommittedOnly(select if self.read_committed else ())
-        following = iter(batches)
+        following, merging = iter(batches), MergingBatches()
         try:
             for batch in following:
-                next_offset = batch.next_offset
-                if next_offset <= self.process_offset:
+                if batch.next_offset <= self.process_offset:
                     select.copies(batch)
                     continue
                 verify(batch)
-                if not select.copies(batch):
-                    self._skip_gap(batch)
-                elif self.position.known:
-                    self._take(batch, self.process_offset)
-                else:
-                    self._realign(batch)
-                self.process_offset = next_offset
+                self._process(batch, merging, copied=select.copies(batch))
+                self.process_offset = batch.next_offset
+            self._merge(merging)
+        except CorruptBatchError:
+            self._merge(merging)
+            raise
         except CleanedError:
             self._cleaned()
         except DeadLettersWaitError:
             self._await_dead_letters(batch, following, select)
         if 0 <= self.source_end <= self.process_offset:
             self._at_end()
+
+    def _process(self, batch: RecordBatch, merging: MergingBatches, *, copied: bool) -> None:
+        if not copied:
+            if not merging.skip_gap(batch):
+                self._skip_gap(batch)
+        elif self._is_merged(batch):
+            merging.add(batch, self.process_offset)
+        else:
+            self._merge(merging)
+            if self.position.known:
+                self._take(batch, self.process_offset)
+            else:
+                self._realign(batch)
 
     def _await_dead_letters(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly) -> None:
         """Go no further before the dead letters of what follows are written; then it is fetched again."""
@@ -130,6 +144,37 @@ class PartitionSource(PartitionData):
         if queued_to < batch.next_offset:
             self._skip_gap(batch)
 
+    def _is_merged(self, batch: RecordBatch) -> bool:
+        assignment, position = self.assignment, self.process_offset
+        return (
+            self.merge
+            and self.position.known
+            and self.transforms is None
+            and position >= self._unmerged_to
+            and position >= self._singly_to
+            and is_merged(batch, position, assignment.max_message_bytes, assignment.compress_with)
+            and not (assignment.skip and reaching_into(batch, position, assignment.skip))
+        )
+
+    def _merge(self, merging: MergingBatches) -> None:
+        """Queue what waits to be merged; where that can't be, batch by batch, up to the one that is the cause."""
+        batches, position, last = merging.take()
+        if last is None:
+            return
+        try:
+            merged = merged_batches(batches, position, self.assignment) if len(batches) > 1 else ()
+        except (CorruptBatchError, RecordTooLargeError):
+            merged = ()
+        for outgoing in merged:
+            self._queue(outgoing)
+        if not merged:
+            for batch in batches:
+                self.process_offset = position
+                self._take(batch, position)
+                position = batch.next_offset
+        self._skip_gap(last)
+        self.process_offset = last.next_offset
+
     def _queue(self, outgoing: OutgoingBatch) -> None:
         assignment, newest, batch = self.assignment, self.pipeline.newest, outgoing.batch
         if newest is None:
@@ -138,7 +183,7 @@ class PartitionSource(PartitionData):
             outgoing.target_offset, outgoing.sequence = newest.target_offset + newest.count, newest.next_sequence
         sequence = outgoing.sequence if assignment.producer_id >= 0 else -1
         rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence)
-        if self.tally is not None:
+        if self.tally is not None and not outgoing.uncompressed_bytes:
             outgoing.uncompressed_bytes = self.tally.sample(batch)
         self.pipeline.add(outgoing)
 

@@ -50,6 +50,7 @@ class StatisticsInterval:
     records: int = 0
     batches: int = 0
     wire_bytes: int = 0
+    source_bytes: int = 0
     sampled_wire_bytes: int = 0
     sampled_uncompressed_bytes: int = 0
     #: Of the last batch; -1: there was none.
@@ -132,6 +133,7 @@ class StatisticsTally:
             interval.records += count
             interval.batches += 1
             interval.wire_bytes += size
+            interval.source_bytes += done.source_bytes
             if done.uncompressed_bytes:
                 interval.sampled_wire_bytes += size
                 interval.sampled_uncompressed_bytes += done.uncompressed_bytes
@@ -139,8 +141,9 @@ class StatisticsTally:
                 self._unpacked_bytes += done.uncompressed_bytes
             interval.codec = done.codec
             newest_ms, histogram = done.max_timestamp, interval.latency_ms
-            bucket = latency_bucket(now_ms - newest_ms)
-            histogram[bucket] = histogram.get(bucket, 0) + count
+            for newest_of_age_ms, records in done.ages:
+                bucket = latency_bucket(now_ms - newest_of_age_ms)
+                histogram[bucket] = histogram.get(bucket, 0) + records
             self._source, self._target = done.source_next, target + count
             self._last_timestamp_ms = max(self._last_timestamp_ms, newest_ms)
 
@@ -259,6 +262,7 @@ def statistics_of(assignment: Assignment, replicator: str, interval: StatisticsI
         records=interval.records,
         batches=interval.batches,
         wire_bytes=interval.wire_bytes,
+        source_bytes=interval.source_bytes,
         sampled_wire_bytes=interval.sampled_wire_bytes,
         sampled_uncompressed_bytes=interval.sampled_uncompressed_bytes,
         codec=CODECS[interval.codec] if 0 <= interval.codec < len(CODECS) else None,

@@ -110,6 +110,7 @@ FLOW_KEYS: Final = (
     ),
     used("replication.policy.*", "policy.options"),
     used("delivery.guarantee", "produce.delivery_guarantee", ValueKind.WORD, "exactly_once", OURS),
+    used("merge", "merge", ValueKind.BOOLEAN, "true", text=OURS),
     used("shared.remote.topics", "topics.shared_remote", ValueKind.LIST, text=OURS),
     used("topics.map", "topics.map", ValueKind.NAMES, text=OURS),
     used("topics.rename", "topics.rename", ValueKind.RENAMES, text=OURS),

@@ -231,6 +231,8 @@ class NativeFlow(Settings):
 
     #: False: no data moves, but heartbeats are emitted where they are on, as in MM2.
     enabled: bool = True
+    #: Small batches of a partition that wait together become one; never a delay for it. It needs the record kernel.
+    merge: bool = True
     policy: PolicySettings = PolicySettings()
     topics: TopicSettings = TopicSettings()
     groups: GroupSettings = GroupSettings()
