@@ -58,6 +58,7 @@ def start(
     replicators: int | None,
     detach: bool,
     agree: Callable[[Mirror], AgreedChanges] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> Iterator[StartedSystem]:
     """See ``mirror_ray.runtime.start``."""
     fresh: own_ray.OwnRay | None = None
@@ -71,6 +72,8 @@ def start(
             connect(name, address)
             _keep_stdout_for_data()
             skip_foreign_serializers()
+            if check is not None:
+                check()
             agreed = _agree(agree, name, address)
             me = Starter(by=whoami(), pid=os.getpid(), command=this_command(), foreground=not detach)
             onto = "" if agreed is None else agreed.onto

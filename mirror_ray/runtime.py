@@ -72,6 +72,7 @@ def start(
     replicators: int | None,
     detach: bool,
     agree: Callable[[Mirror], AgreedChanges] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> AbstractContextManager[StartedSystem]:
     """Start the flows under that name, or update the running system of that name to them.
 
@@ -86,11 +87,14 @@ def start(
         detach: Whether it stays when the context is left.
         agree: Asked about a system that runs before it is changed, and says how; raises what keeps it from being
             changed. None: no system that runs is changed.
+        check: Called when Ray is there, before anything is asked, started or changed in it; raises what forbids that.
 
     Raises:
         MirrorError: Ray can't be reached or does not start, or the settings are refused.
     """
-    started = _runtime().start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+    started = _runtime().start(
+        settings, name, address, replicators=replicators, detach=detach, agree=agree, check=check
+    )
     return cast("AbstractContextManager[StartedSystem]", started)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -67,12 +68,14 @@ def up(
     for note in loaded.notes:
         if note.kind == "secret":
             say(f"note: {note}", "yellow")
-    check_clusters(settings)
     if dry_run:
+        check_clusters(settings)
         _show_difference(settings, name, address, replicators)
         return
     agree = partial(_agree, name, settings, replicators, yes=yes)
-    starting = runtime.start(settings, name, address, replicators=replicators, detach=detach, agree=agree)
+    starting = runtime.start(
+        settings, name, address, replicators=replicators, detach=detach, agree=agree, check=begin_check(settings)
+    )
     with foreground.interruptible(), starting as started:
         _announce(settings, name, started)
         if detach:
@@ -80,6 +83,18 @@ def up(
             say(f"{name} runs{_until(started)}: look with {look}, end it with {end}")
             return
         _run(started, until_caught_up=until_caught_up, for_s=for_s)
+
+
+def begin_check(settings: MirrorSettings) -> Callable[[], None]:
+    """Begin ``check_clusters`` beside what this process does, as connecting to Ray; what is returned waits for its end.
+
+    That raises as ``check_clusters`` does; this raises where no flow is enabled.
+    """
+    _used_clusters(settings)
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="check clusters")
+    checked = pool.submit(check_clusters, settings)
+    pool.shutdown(wait=False)
+    return checked.result
 
 
 def check_clusters(settings: MirrorSettings) -> None:
@@ -91,9 +106,7 @@ def check_clusters(settings: MirrorSettings) -> None:
     """
     from mirror_ray.kafka.admin import ClusterAdmin
 
-    used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
-    if not used:
-        raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
+    used = _used_clusters(settings)
 
     def problem(alias: str) -> str | None:
         admin = ClusterAdmin(settings.clusters[alias], "mirror-ray-up")
@@ -109,6 +122,13 @@ def check_clusters(settings: MirrorSettings) -> None:
         problems = [text for text in pool.map(problem, sorted(used)) if text is not None]
     if problems:
         raise ClusterUnreachableError("\n".join(problems))
+
+
+def _used_clusters(settings: MirrorSettings) -> set[str]:
+    used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
+    if not used:
+        raise ConfigError("no flow is enabled: set A->B.enabled = true, with the aliases of your clusters")
+    return used
 
 
 def _agree(

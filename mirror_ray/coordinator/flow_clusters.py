@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar, get_args
 
 from mirror_ray.config.flow_rules import config_filter, replication_rules
-from mirror_ray.config.internal_topics import offset_topics
+from mirror_ray.config.internal_topics import InternalTopic, offset_topics
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.ports import ClusterTopics, Codec, TargetLimits
 from mirror_ray.kafka.audit_logs import AuditLogs
@@ -88,16 +88,22 @@ class KafkaFlowClusters:
         # Where a cluster does not answer, no thread is to wait for it.
         await self._refresh()
         if self._flow.backfill is None:
-            await self._in_thread(self._create_offset_topics)
+            topics = offset_topics(self._flow)
+            sides = {
+                self._source_admin: [topic for topic in topics if topic.side == "source"],
+                self._target_admin: [topic for topic in topics if topic.side == "target"],
+            }
+            creating = (partial(self._create_offset_topics, *side) for side in sides.items() if side[1])
+            await asyncio.gather(*map(self._in_thread, creating))
 
-    def _create_offset_topics(self) -> None:
+    def _create_offset_topics(self, admin: ClusterEditor, topics: Sequence[InternalTopic]) -> None:
         """As MM2, go on where one can't be created: whoever writes to it says so."""
-        for topic in offset_topics(self._flow):
-            admin = self._source_admin if topic.side == "source" else self._target_admin
-            try:
-                admin.ensure_internal_topic(topic.name, 1, topic.replication_factor, topic.configs)
-            except MirrorError as error:
-                _log.warning("flow %s: %s", self._flow.name, error)
+        try:
+            reasons = list(admin.ensure_internal_topics(topics).values())
+        except MirrorError as error:
+            reasons = [error]
+        for reason in reasons:
+            _log.warning("flow %s: %s", self._flow.name, reason)
 
     async def observe(self) -> tuple[ClusterTopics, ClusterTopics]:
         """Read the topics of both clusters."""

@@ -6,13 +6,14 @@ Each change goes through an ``AuditLog``; so do ACLs (``kafka.acls``) and commit
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]  # imported there, not re-exported by name
 
+from mirror_ray.config.internal_topics import InternalTopic
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin, exists
 from mirror_ray.kafka.admin_connection import chunks, error_code
@@ -118,8 +119,29 @@ class ClusterEditor(ClusterAdmin):
         error = self._create_recorded([topic])[name]
         if error is not None and not exists(error):
             raise error
-        self._wait_until_listed(name)
+        self._wait_until_listed([name])
         return error is None
+
+    def ensure_internal_topics(self, topics: Collection[InternalTopic]) -> dict[str, MirrorError]:
+        """``ensure_internal_topic`` for several, by one request; by name why one is missing and can't be created."""
+        cluster = self.overview()
+        missing = [
+            NewRemoteTopic(
+                name=topic.name,
+                partitions=1,
+                replication_factor=effective_replication_factor(
+                    topic.replication_factor, INTERNAL_TOPIC_REPLICATION_FACTOR, cluster.brokers
+                ),
+                configs=topic.configs,
+            )
+            for topic in topics
+            if topic.name not in cluster.topics
+        ]
+        if not missing:
+            return {}
+        outcomes = self.create_topics(missing)
+        self._wait_until_listed([name for name, error in outcomes.items() if error is None])
+        return {name: error for name, error in outcomes.items() if error is not None}
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic of our own; one that does not exist counts as deleted.
@@ -189,13 +211,14 @@ class ClusterEditor(ClusterAdmin):
             kind=kind, cluster=self.cluster.alias, subject=subject, before=before, after=after, why=why
         )
 
-    def _wait_until_listed(self, name: str) -> None:
-        """A topic that was created may be unknown to the other brokers for a moment."""
+    def _wait_until_listed(self, names: Collection[str]) -> None:
+        """Topics that were created may be unknown to the other brokers for a moment."""
         deadline = time.monotonic() + self._timeout_s
-        while name not in self.list_topics():
+        while unlisted := set(names) - self.list_topics().keys():
             if time.monotonic() > deadline:
                 raise ClusterUnreachableError(
-                    f"cluster {self.cluster.alias} created topic {name} but does not list it: check its controller"
+                    f"cluster {self.cluster.alias} created topic {min(unlisted)} but does not list it: check its"
+                    " controller"
                 )
             time.sleep(0.02)
 

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
+from mirror_ray.config.internal_topics import InternalTopic
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.admin import ClusterAdmin, NewRemoteTopic, TopicSummary
 from mirror_ray.kafka.audit_log import UNRECORDED
@@ -89,6 +90,24 @@ def test_a_compacted_topic_is_ensured_once(admin: ClusterEditor, unique_topic: s
     assert admin.ensure_compacted_topic(unique_topic, 1, None)
     assert not admin.ensure_compacted_topic(unique_topic, 1, None)
     assert admin.describe_topic_configs([unique_topic])[unique_topic]["cleanup.policy"].value == "compact"
+
+
+def test_internal_topics_are_created_together(admin: ClusterEditor, unique_topic: str) -> None:
+    """Those that are there are left alone; one that can't be created says why, and keeps no other from coming."""
+    admin.ensure_compacted_topic(unique_topic, 1, None)
+    wanted = [
+        InternalTopic(name=unique_topic, why=""),
+        InternalTopic(name=f"{unique_topic}-new", why=""),
+        InternalTopic(name=f"{unique_topic}-refused", replication_factor=3, why=""),
+    ]
+    failed = admin.ensure_internal_topics(wanted)
+    assert failed.keys() == {f"{unique_topic}-refused"}
+    assert "INVALID_REPLICATION_FACTOR" in str(failed[f"{unique_topic}-refused"])
+    assert (
+        admin.describe_topic_configs([f"{unique_topic}-new"])[f"{unique_topic}-new"]["cleanup.policy"].value
+        == "compact"
+    )
+    assert admin.ensure_internal_topics(wanted[:2]) == {}
 
 
 def test_log_bounds_tell_what_partitions_hold(admin: ClusterEditor, target: DevCluster, make_topic: TopicMaker) -> None:

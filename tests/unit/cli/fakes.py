@@ -138,9 +138,15 @@ class FakeCoordinator:
 
     @contextmanager
     def start(
-        self, *_args: Any, agree: Callable[[Mirror], runtime.AgreedChanges], **_: Any
+        self,
+        *_args: Any,
+        agree: Callable[[Mirror], runtime.AgreedChanges],
+        check: Callable[[], None] | None = None,
+        **_: Any,
     ) -> Iterator[runtime.StartedSystem]:
         """In the place of ``runtime.start``."""
+        if check is not None:
+            check()
         with self.system() as system:
             self.agreed = agree(system) if self.before is not None else None
             self.started = True
