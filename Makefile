@@ -1,10 +1,11 @@
-# Everything here sets itself up: a virtual environment in .venv from requirements.lock, jars by Maven on first need.
+# Everything here sets itself up: a virtual environment in .venv from requirements.lock, the record kernel where there is Cargo, jars by
+# Maven on first need.
 # make test TIER=unit runs one tier: unit, web, model, broker, ray, spark, end_to_end, compat, chaos, timed.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,6 +13,11 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PACKAGES := $(VENV)/.packages
+KERNEL := mirror_ray/records/_kernel.abi3.so
+# Built anew, too, when another Cargo is there, or there is one at last.
+CARGO := $(if $(MIRROR_RAY_NO_KERNEL),off,$(or $(word 2,$(shell cargo --version 2>/dev/null)),none))
+KERNEL_TRIED := $(VENV)/.kernel-$(CARGO)
 TIER ?=
 ARGS ?=
 
@@ -19,7 +25,7 @@ help:
 	@echo 'make demo     two real Kafka clusters, live traffic, flows both ways, until Ctrl-C'
 	@echo 'make check    lint and the fast tests, after each change: under four minutes'
 	@echo 'make test     lint and every test; one tier with TIER=unit, pytest options with ARGS="-k name"'
-	@echo 'make lint     ruff, mypy, import-linter, hadolint'
+	@echo 'make lint     ruff, mypy, import-linter, hadolint; cargo fmt and clippy where there is Cargo'
 	@echo 'make format   let ruff format the code'
 	@echo 'make chaos    100 kills and freezes while records flow, then every record is compared; ARGS="--seed 7"'
 	@echo 'make planted  every kind of fault in every kind of copy, by verify, verify --spark, compare and chaos'"'"'s check; a few minutes'
@@ -65,10 +71,10 @@ SHORT := $(if $(CI),--tb=short --show-capture=no)
 TIMES = --durations=10 --durations-min=1 --junitxml=build/$(1).xml
 
 # One worker a core: nothing in them waits.
-check: lint
+check: lint test-kernel
 	@$(BIN)/pytest -n 2 --dist loadfile $(SHORT) $(call TIMES,check) tests/unit tests/web tests/model
 
-test: lint
+test: lint $(if $(TIER)$(ARGS),,test-kernel)
 ifeq ($(TIER)$(ARGS),)
 	@$(BIN)/pytest $(WORKERS) $(SHORT) $(call TIMES,tests) --ignore $(ALONE) tests
 	@$(BIN)/pytest $(SHORT) $(call TIMES,timed) $(ALONE)
@@ -76,12 +82,25 @@ else
 	@$(BIN)/pytest tests$(if $(TIER),/$(TIER)) $(ARGS)
 endif
 
-lint: $(READY)
+# As optimized as it is built: what it needs is compiled once.
+test-kernel: $(READY)
+	@if [[ -e $(KERNEL) ]]; then cd kernel && cargo test --quiet --release --locked; fi
+
+lint: lint-kernel
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/hadolint deploy/image/Dockerfile
+
+lint-kernel: $(READY)
+	@if [[ ! -e $(KERNEL) ]]; then exit; fi; \
+	cd kernel; \
+	if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then \
+		echo 'The kernel is not linted: there is no cargo fmt and cargo clippy.'; exit; \
+	fi; \
+	cargo fmt --check; \
+	cargo clippy --quiet --release --locked --all-targets --features python -- -D warnings
 
 format: $(READY)
 	@$(BIN)/ruff check --fix-only .
@@ -184,14 +203,23 @@ scan: $(READY)
 	@$(BIN)/python -m supply.scan
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist kernel/target $(KERNEL)
 	@find mirror_ray actors tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp for all of it: a second run does nothing. A venv whose set-up broke off has no stamp and is made anew.
-$(READY): pyproject.toml requirements.lock requirements-build.lock
+# Every target needs this one. A second run does nothing.
+$(READY): $(PACKAGES) $(KERNEL_TRIED)
+	@touch $@
+
+# A venv whose set-up broke off has no stamp and is made anew. The kernel has a rule of its own.
+$(PACKAGES): pyproject.toml requirements.lock requirements-build.lock
 	@./.ci/tools
 	@python="$$(./.ci/tools python)"; rm -rf $(VENV); echo "Setting up $(VENV) ..."; "$$python" -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@MIRROR_RAY_NO_KERNEL=1 $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Built, or not: hatch_build.py says which, and why. It is tried again when a source of it changes, or Cargo.
+$(KERNEL_TRIED): $(PACKAGES) hatch_build.py $(wildcard kernel/Cargo.* kernel/.cargo/* kernel/src/*.rs)
+	@$(BIN)/python hatch_build.py
+	@rm -f $(VENV)/.kernel-*; touch $@

@@ -49,7 +49,7 @@ class Bench:
         self._root.mkdir()
         for path in sorted(_ROOT.iterdir()):
             if path.is_dir() and not path.name.startswith(".") and path.name not in ("build", "dist"):
-                ignored = shutil.ignore_patterns("__pycache__")
+                ignored = shutil.ignore_patterns("__pycache__", "target")
                 shutil.copytree(path, self._root / path.name, symlinks=True, ignore=ignored)
             elif path.is_file():
                 shutil.copy(path, self._root, follow_symlinks=False)
