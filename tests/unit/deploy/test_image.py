@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+import hatch_build
 import mirror_ray
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.web.queries import routes
@@ -71,6 +72,20 @@ def test_nothing_is_installed_without_a_hash(instructions: list[str]) -> None:
             assert re.search(r"--offline --no-deps /tmp/wheel/\*\.whl$", install)
         else:
             assert all("--hash=sha256:" in pinned for pinned in pins((_ROOT / of_a_lock[1]).read_text()).values())
+
+
+def test_it_always_has_the_record_kernel(instructions: list[str]) -> None:
+    """Built of its sources with what the lock has, by a compiler that stays behind; without it there is no image."""
+    stages = re.split(r"\n(?=FROM )", "\n".join(instructions))
+    [build] = [stage for stage in stages if "cargo" in stage]
+    assert build.startswith("FROM ${PYTHON} AS build\n")
+    assert "COPY kernel kernel" in build
+    assert hatch_build.OFF_VARIABLE not in build
+    assert build.splitlines()[-1].endswith(" && /opt/mirror-ray/bin/python -c 'from mirror_ray.records import _kernel'")
+    crates = tomllib.loads((_ROOT / "kernel/Cargo.lock").read_text())["package"]
+    assert [crate["name"] for crate in crates if "checksum" not in crate] == ["mirror-ray-kernel"]
+    ignored = (_DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {"**/*.so", "kernel/target"} <= set(ignored[ignored.index("!kernel") :])
 
 
 @pytest.mark.parametrize("part", ["requirements-runtime.lock", "requirements-build.lock"])
