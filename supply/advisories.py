@@ -1,4 +1,4 @@
-"""Advisories about packages and jars: ids, ranges, their dates, and which of our parts they are about."""
+"""Advisories about packages, jars and crates: ids, ranges, their dates, and which of our parts they are about."""
 
 from __future__ import annotations
 

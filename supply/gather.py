@@ -16,9 +16,11 @@ from typing import Any
 import yaml
 
 from supply.advisories import LIST
-from supply.parts import ROOT, all_parts, of_lock
+from supply.parts import KERNEL, ROOT, all_parts, of_crate, of_lock
 
-_ECOSYSTEMS = {"PyPI": "pypi", "Maven": "maven"}
+_ECOSYSTEMS = {"PyPI": "pypi", "Maven": "maven", "crates.io": "cargo"}
+#: By what RustSec tells advisories about a crate's upkeep from those about faults.
+_NO_FAULT = ("notice", "unmaintained")
 
 
 def gathered(documents: Iterator[dict[str, Any]], packages: set[str], source: str) -> list[dict[str, Any]]:
@@ -28,7 +30,8 @@ def gathered(documents: Iterator[dict[str, Any]], packages: set[str], source: st
         for affected in document.get("affected", []) if "withdrawn" not in document else []:
             package = f"{_ECOSYSTEMS.get(affected['package']['ecosystem'])}/{affected['package']['name'].lower()}"
             ranges = list(chain.from_iterable(map(_ranges, _events(affected))))
-            if package in packages and ranges:
+            is_fault = affected.get("database_specific", {}).get("informational") not in _NO_FAULT
+            if package in packages and ranges and is_fault:
                 ids = [document["id"], *document.get("aliases", [])]
                 entry = {"package": package, "ids": ids, "ranges": [], "source": source}
                 found.setdefault((package, document["id"]), entry)["ranges"] += ranges
@@ -36,7 +39,7 @@ def gathered(documents: Iterator[dict[str, Any]], packages: set[str], source: st
 
 
 def _events(affected: dict[str, Any]) -> Iterator[list[dict[str, str]]]:
-    return (found["events"] for found in affected.get("ranges", []) if found["type"] == "ECOSYSTEM")
+    return (found["events"] for found in affected.get("ranges", []) if found["type"] in ("ECOSYSTEM", "SEMVER"))
 
 
 def _ranges(events: list[dict[str, str]]) -> Iterator[tuple[str, str | None]]:
@@ -56,7 +59,7 @@ def main(name: str, date: str, directory: Path) -> None:
     """Write the new list."""
     document = json.loads(LIST.read_text())
     every = of_lock((ROOT / "requirements.lock").read_text())
-    parts = [*every, *all_parts()]
+    parts = [*every, *of_crate(ROOT / KERNEL, tests=True), *all_parts()]
     packages = {f"{part.ecosystem}/{':'.join(filter(None, (part.group, part.name)))}" for part in parts}
     files = [path for path in sorted(directory.rglob("*")) if path.suffix in (".yaml", ".json")]
     loaded = (yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in files)

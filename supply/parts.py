@@ -1,21 +1,25 @@
-"""Every package and jar of an installation: from the lock, from the lists of jars, and from packages with jars."""
+"""Every package, jar and crate of an installation: from locks, from the lists of jars, and from packages with jars."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import quote
 
 from packaging.markers import Marker
 
 from mirror_ray.jars.maven import KAFKA, SPARK, listed_jars
 
 ROOT = Path(__file__).parents[1]
+#: The crate of the record kernel, and what its crates are brought by.
+KERNEL = "kernel"
 #: The image's platform: a lock is for every platform.
 _IMAGE = {"sys_platform": "linux", "platform_python_implementation": "CPython", "implementation_name": "cpython"}
 #: Packages that contain jars.
@@ -26,14 +30,14 @@ _JAR = re.compile(r"(.+)-(\d+\.[\w.]*(?:-\w+)*|\d\w*)\.jar")
 
 @dataclass(frozen=True)
 class SupplyPart:
-    """A package of PyPI or a jar of Maven's.
+    """A package of PyPI, a jar of Maven's or a crate of Cargo's.
 
-    ``group`` is empty for PyPI, and for a jar without one. ``sha256``, in hexadecimal, is set for jars that Maven
-    fetches; the lock has the hashes of packages, and so of the jars in them. ``brought_by`` is the package or bundle of
-    jars that contains it.
+    ``group`` is a jar's, where it has one. ``sha256``, in hexadecimal, is set for jars that Maven fetches and for
+    crates; the lock has the hashes of packages, and so of the jars in them. ``brought_by`` is the package or bundle of
+    jars that contains it, or the kernel that is built from it.
     """
 
-    ecosystem: Literal["pypi", "maven"]
+    ecosystem: Literal["pypi", "maven", "cargo"]
     group: str
     name: str
     version: str
@@ -45,14 +49,15 @@ class SupplyPart:
         """Its package URL."""
         if self.ecosystem == "maven" and not self.group:
             return f"pkg:generic/{self.name}@{self.version}"
-        return f"pkg:{'/'.join(filter(None, (self.ecosystem, self.group, self.name)))}@{self.version}"
+        return f"pkg:{'/'.join(filter(None, (self.ecosystem, self.group, self.name)))}@{quote(self.version)}"
 
 
 @cache
 def all_parts() -> tuple[SupplyPart, ...]:
     """The image's parts, without tools for tests and linting, and without Debian's packages."""
     lock = (ROOT / "requirements-runtime.lock").read_text()
-    return (*of_lock(lock), *of_bundle(KAFKA), *of_bundle(SPARK), *chain.from_iterable(map(of_package, _WITH_JARS)))
+    jars = chain(of_bundle(KAFKA), of_bundle(SPARK), *map(of_package, _WITH_JARS))
+    return (*of_lock(lock), *jars, *of_crate(ROOT / KERNEL))
 
 
 def of_lock(lock: str) -> list[SupplyPart]:
@@ -62,6 +67,24 @@ def of_lock(lock: str) -> list[SupplyPart]:
         for name, version, marker in _PINNED.findall(lock)
         if not marker or Marker(marker).evaluate(_IMAGE)
     ]
+
+
+def of_crate(folder: Path, *, tests: bool = False) -> list[SupplyPart]:
+    """The crates that a crate's lock has for building it, on whatever system; with ``tests``, for its tests too."""
+    packages: list[dict[str, Any]] = tomllib.loads((folder / "Cargo.lock").read_text())["package"]
+    wanted = set(tomllib.loads((folder / "Cargo.toml").read_text())["dependencies"])
+    [own] = [package for package in packages if "source" not in package]
+    # A dependency's version is named where the lock has several.
+    by_name = {name: found for found in packages for name in (found["name"], f"{found['name']} {found['version']}")}
+    open_ones = [name for name in own["dependencies"] if tests or name.partition(" ")[0] in wanted]
+    parts: dict[str, SupplyPart] = {}
+    while open_ones:
+        found = by_name[open_ones.pop()]
+        part = SupplyPart("cargo", "", found["name"], found["version"], found["checksum"], brought_by=KERNEL)
+        if part.purl not in parts:
+            parts[part.purl] = part
+            open_ones += found.get("dependencies", ())
+    return sorted(parts.values(), key=lambda part: part.purl)
 
 
 def of_bundle(bundle: str) -> list[SupplyPart]:

@@ -1,4 +1,4 @@
-"""Lists packages and jars with advisories that are known to the list: ``make scan``.
+"""Lists packages, jars and crates with advisories that are known to the list: ``make scan``.
 
 Ends with 1 if one of them is not accepted with a reason.
 """
@@ -24,7 +24,7 @@ def report(
         where = f" in {part.brought_by}" if part.brought_by else ""
         lines.append(f"{'accepted' if reason else 'OPEN    '}  {part.purl}{where}: {', '.join(advisory.ids)}")
     lines += [f"accepted in {name}: {reason}" for name, reason in accepted.items()]
-    lines.append(f"{len(parts)} packages and jars, {len(found)} findings, {open_ones} of them open")
+    lines.append(f"{len(parts)} packages, jars and crates, {len(found)} findings, {open_ones} of them open")
     return lines, open_ones
 
 

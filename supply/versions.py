@@ -1,4 +1,4 @@
-"""Which of two versions is the newer one, in PyPI's order and in Maven's."""
+"""Which of two versions is the newer one, in PyPI's order, in Maven's and in Cargo's."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ _END, _ZERO = (0, 0, ""), (1, 0, "")
 _SHORT = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
 
 
-def is_before(one: str, other: str, ecosystem: Literal["pypi", "maven"]) -> bool:
+def is_before(one: str, other: str, ecosystem: Literal["pypi", "maven", "cargo"]) -> bool:
     """Whether ``one`` is older than ``other``."""
     if ecosystem == "maven":
         return _maven(one) < _maven(other)
+    if ecosystem == "cargo":
+        return _semver(one) < _semver(other)
     try:
         return Version(one) < Version(other)
     except InvalidVersion:
         return _maven(one) < _maven(other)
+
+
+def _semver(version: str) -> tuple[list[int], bool, list[tuple[bool, int, str]]]:
+    """By semantic versioning: what follows a plus does not count, a candidate is before its release."""
+    numbers, _, candidate = version.partition("+")[0].partition("-")
+    words = [(False, int(word), "") if word.isdecimal() else (True, 0, word) for word in candidate.split(".")]
+    return [int(number) for number in numbers.split(".")], not candidate, words
 
 
 def _maven(version: str) -> list[tuple[int, int, str]]:

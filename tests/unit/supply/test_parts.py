@@ -1,4 +1,4 @@
-"""What an image has is found in the locks, the lists of jars and the packages that bring jars."""
+"""What an image has is found in the locks, the lists of jars, and the packages that bring jars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from mirror_ray.jars.maven import KAFKA, SPARK
 from supply import parts
-from supply.parts import SupplyPart, all_parts, of_bundle, of_lock
+from supply.parts import KERNEL, ROOT, SupplyPart, all_parts, of_bundle, of_crate, of_lock
 
 
 def test_a_lock_has_what_its_markers_let_into_the_image() -> None:
@@ -47,10 +47,37 @@ def test_a_jar_in_a_package_says_its_group_or_has_none(tmp_path: Path, monkeypat
     assert [part.purl for part in parts.of_package("brings")] == ["pkg:maven/org.a/a@1.0", "pkg:generic/b@2.0.1.Final"]
 
 
+def test_crates_are_those_that_build_the_kernel(tmp_path: Path) -> None:
+    """And those that these need; what its tests need besides when that is asked for."""
+    (tmp_path / "Cargo.toml").write_text('[dependencies]\nzstd = "1"\n[dev-dependencies]\nproptest = "1"\n')
+    needs = {"zstd": '"sys 1.0.0"', "proptest": '"sys 2.0.0", "zstd"', "sys 1": "", "sys 2": ""}
+    (tmp_path / "Cargo.lock").write_text(
+        '[[package]]\nname = "own"\nversion = "1.0.0"\ndependencies = ["proptest", "zstd"]\n'
+        + "".join(
+            f'[[package]]\nname = "{name.partition(" ")[0]}"\nversion = "{name.partition(" ")[2] or 3}.0.0"\n'
+            f'source = "a registry"\nchecksum = "{"ab" * 32}"\ndependencies = [{of}]\n'
+            for name, of in needs.items()
+        )
+    )
+    built = [part.purl for part in of_crate(tmp_path)]
+    assert built == ["pkg:cargo/sys@1.0.0", "pkg:cargo/zstd@3.0.0"]
+    tested = [part.purl for part in of_crate(tmp_path, tests=True)]
+    assert tested == ["pkg:cargo/proptest@3.0.0", "pkg:cargo/sys@1.0.0", "pkg:cargo/sys@2.0.0", "pkg:cargo/zstd@3.0.0"]
+
+
+def test_a_crate_is_named_as_its_registry_does() -> None:
+    """With its checksum; a plus in a version would be a space in an address."""
+    [part] = [part for part in of_crate(ROOT / KERNEL) if part.name == "zstd-sys"]
+    assert part.purl.startswith("pkg:cargo/zstd-sys@")
+    assert "%2Bzstd." in part.purl
+    assert len(part.sha256) == 64
+
+
 def test_nothing_is_left_out() -> None:
-    """Packages, both bundles, and what pyspark and raydp bring; none without a version."""
+    """Packages, both bundles, what pyspark and raydp bring, and the kernel's crates; none without a version."""
     every = all_parts()
-    assert {part.brought_by for part in every} == {"", KAFKA, SPARK, "pyspark", "raydp"}
+    assert {part.brought_by for part in every} == {"", KAFKA, SPARK, "pyspark", "raydp", KERNEL}
     assert [part for part in every if not part.version] == []
     assert {"ray", "pyspark", "confluent-kafka"} <= {part.name for part in every}
-    assert not {"pytest", "mypy"} & {part.name for part in every}
+    assert {"pyo3", "zstd-sys", "lz4_flex"} <= {part.name for part in every}
+    assert not {"pytest", "mypy", "proptest"} & {part.name for part in every}

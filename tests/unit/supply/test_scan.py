@@ -1,4 +1,4 @@
-"""Known faults are found in what we have, by the orders of versions of PyPI and Maven."""
+"""Known faults are found in what we have, by the orders of versions of PyPI, Maven and Cargo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from supply.advisories import Advisory, findings, load
 from supply.gather import gathered
-from supply.parts import ROOT, SupplyPart, all_parts, of_lock
+from supply.parts import KERNEL, ROOT, SupplyPart, all_parts, of_crate, of_lock
 from supply.scan import report
 from supply.versions import is_before
 
@@ -18,7 +18,7 @@ def test_no_fault_is_known_that_is_not_argued_away() -> None:
     """`make scan`, within the tests: a version with a known fault does not get in, nor one of a tool."""
     known = load()
     tools = of_lock((ROOT / "requirements.lock").read_text())
-    found = findings({*tools, *all_parts()}, known.advisories)
+    found = findings({*tools, *of_crate(ROOT / KERNEL, tests=True), *all_parts()}, known.advisories)
     assert [pair for pair in found if pair[0].brought_by not in known.accepted] == []
 
 
@@ -56,19 +56,32 @@ def test_a_fault_is_found_by_its_ranges(version: str, has_it: bool) -> None:
         ("2.9", "2.10", "maven"),
         ("9.4.60", "12.0.3", "maven"),
         ("2.12-alpha1", "2.12-beta1", "maven"),
+        ("0.9.3", "0.10.0", "cargo"),
+        ("0.0.0-0", "0.0.0", "cargo"),
+        ("1.0.0-alpha.1", "1.0.0-alpha.beta", "cargo"),
+        ("1.0.0-rc.9", "1.0.0-rc.10", "cargo"),
+        ("2.1.2+zstd.1.5.8", "2.1.3+zstd.1.5.7", "cargo"),
     ],
 )
-def test_versions_are_in_their_order(older: str, newer: str, ecosystem: Literal["pypi", "maven"]) -> None:
+def test_versions_are_in_their_order(older: str, newer: str, ecosystem: Literal["pypi", "maven", "cargo"]) -> None:
     """A candidate stands before its release, and ten behind nine."""
     assert is_before(older, newer, ecosystem)
     assert not is_before(newer, older, ecosystem)
 
 
-@pytest.mark.parametrize(("one", "other"), [("4.1.96.Final", "4.1.96"), ("2.0.0", "2"), ("1.0-ga", "1.0")])
-def test_the_same_version_in_two_forms(one: str, other: str) -> None:
-    """Maven takes them for equal."""
-    assert not is_before(one, other, "maven")
-    assert not is_before(other, one, "maven")
+@pytest.mark.parametrize(
+    ("one", "other", "ecosystem"),
+    [
+        ("4.1.96.Final", "4.1.96", "maven"),
+        ("2.0.0", "2", "maven"),
+        ("1.0-ga", "1.0", "maven"),
+        ("2.1.3+zstd.1.5.7", "2.1.3", "cargo"),
+    ],
+)
+def test_the_same_version_in_two_forms(one: str, other: str, ecosystem: Literal["maven", "cargo"]) -> None:
+    """They are taken for equal."""
+    assert not is_before(one, other, ecosystem)
+    assert not is_before(other, one, ecosystem)
 
 
 def test_a_finding_is_open_until_it_is_argued_away() -> None:
@@ -81,7 +94,7 @@ def test_a_finding_is_open_until_it_is_argued_away() -> None:
         "OPEN      pkg:maven/org.a/a@1 in kafka-4.3.0: CVE-1, GHSA-1",
         "accepted  pkg:maven/org.a/a@1 in pyspark: CVE-1, GHSA-1",
         "accepted in pyspark: can't be changed",
-        "2 packages and jars, 2 findings, 1 of them open",
+        "2 packages, jars and crates, 2 findings, 1 of them open",
     ]
 
 
@@ -104,4 +117,19 @@ def test_a_database_is_taken_in_by_its_facts() -> None:
             "ranges": [("", "1.2"), ("2.0", None)],
             "source": "a database",
         }
+    ]
+
+
+def test_of_advisories_about_crates_those_of_faults_are_taken() -> None:
+    """RustSec also says which crates nobody maintains: their ranges are those of Cargo."""
+    ranges = [{"type": "SEMVER", "events": [{"introduced": "0.0.0-0"}, {"fixed": "0.11.6"}]}]
+    of_ours = {"package": {"ecosystem": "crates.io", "name": "ours"}, "ranges": ranges}
+    documents = iter(
+        {"id": f"RUSTSEC-{number}", "affected": [{**of_ours, "database_specific": {"informational": kind}}]}
+        for number, kind in enumerate((None, "unsound", "unmaintained", "notice"))
+    )
+    found = gathered(documents, {"cargo/ours"}, "a database")
+    assert [(entry["ids"], entry["ranges"]) for entry in found] == [
+        (["RUSTSEC-0"], [("0.0.0-0", "0.11.6")]),
+        (["RUSTSEC-1"], [("0.0.0-0", "0.11.6")]),
     ]
