@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +33,7 @@ help:
 	@echo 'make model    over 100,000 steps of everything that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make fuzz-web  half-right and hostile requests to the web UI by the ten thousand; HOSTILE_REQUESTS=100000 for longer'
 	@echo 'make fuzz-wire  changed batches and answers of brokers by the hundred thousand; FUZZ_TIMES=1000 for longer'
+	@echo 'make fuzz-kernel  a million changed batches into the record kernel, by cargo; KERNEL_MUTANTS=10000000 for more'
 	@echo 'make fuzz-config  ten thousand odd configurations of each kind: each gives settings or error messages, and no secret'
 	@echo 'make mutants  do the fast tests find each known kind of fault in the code that protects data? ARGS="--only sender"'
 	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
@@ -156,7 +157,10 @@ fuzz-web: $(READY)
 
 fuzz-wire: $(READY)
 	@FUZZ_TIMES=$${FUZZ_TIMES:-200} $(BIN)/pytest -q --timeout 36000 tests/unit/records/test_hostile_batches.py \
-		tests/unit/kafka/test_hostile_answers.py $(ARGS)
+		tests/unit/records/test_kernel_hostile.py tests/unit/kafka/test_hostile_answers.py $(ARGS)
+
+fuzz-kernel:
+	@cd kernel && cargo test --release --locked --test hostile -- --ignored --nocapture $(ARGS)
 
 fuzz-config: $(READY)
 	@CONFIG_PROFILE='many files' $(BIN)/pytest -q --timeout 3600 tests/unit/config/test_odd_files.py $(ARGS)

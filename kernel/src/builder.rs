@@ -9,7 +9,7 @@ use crate::varint;
 /// A new batch, and what its acknowledgement will mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Whole and valid: CreateTime, offsets without a gap, no producer; its base offset is `source_first`.
+    /// Whole and valid: `CreateTime`, offsets without a gap, no producer; its base offset is `source_first`.
     pub bytes: Vec<u8>,
     /// Source offset of the first record.
     pub source_first: i64,
@@ -84,18 +84,18 @@ impl Builder {
     /// Adds a record at the end.
     #[inline]
     pub fn add(&mut self, record: Record) -> Result<()> {
+        // The length, then an unused byte of attributes, timestamp and offset.
+        const LENGTH: usize = varint::MAX_BYTES;
         if self.count == 0 {
             self.base_timestamp = record.timestamp;
         } else if self.count == i32::MAX {
             return corrupt("a batch of over 2^31 records");
         }
-        const LENGTH: usize = varint::MAX_BYTES;
-        // The length, then an unused byte of attributes, timestamp and offset.
         let mut prefix = [0; LENGTH + 1 + 2 * varint::MAX_BYTES];
         let mut end = LENGTH + 1;
         end += varint::write(&mut prefix[end..], record.timestamp.wrapping_sub(self.base_timestamp));
         end += varint::write(&mut prefix[end..], self.count.into());
-        let length = (end - LENGTH + record.tail.len()) as i64;
+        let length = i64::try_from(end - LENGTH + record.tail.len()).unwrap_or(i64::MAX);
         let begin = LENGTH - varint::size(length);
         varint::write(&mut prefix[begin..], length);
         self.batch.extend_from_slice(&prefix[begin..end]);
@@ -158,6 +158,7 @@ impl Builder {
             if self.count == 1 {
                 return Err(Error::TooLarge { offset: source_first, batch_bytes });
             }
+            drop(compressed);
             let (first, second) = self.halves()?;
             let middle = first.source_last.wrapping_add(1);
             first.finish(codec, max_batch_bytes, middle, leader_epoch, pieces)?;
@@ -203,8 +204,8 @@ impl Builder {
         }
     }
 
-    /// The same records as two batches; the first has the smaller half.
-    fn halves(&self) -> Result<(Builder, Builder)> {
+    /// The same records as two batches; the first has the smaller half. Their memory is given back.
+    fn halves(self) -> Result<(Builder, Builder)> {
         let payload = &self.batch[HEADER_BYTES..];
         let header = Header {
             base_offset: 0,

@@ -12,6 +12,9 @@ const XERIAL_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 const XERIAL_MAGIC_BYTES: usize = 8;
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
+/// A copy of 64 bytes, the longest, is three bytes.
+const SNAPPY_MOST_TIMES: usize = 22;
+
 const LZ4_MAGIC: &[u8; 4] = b"\x04\x22\x4d\x18";
 /// Version 1, independent blocks (Kafka reads no others), no checksums; blocks of at most 64 KB; the header's checksum.
 const LZ4_HEADER: &[u8; 7] = b"\x04\x22\x4d\x18\x60\x40\x82";
@@ -19,6 +22,8 @@ const LZ4_BLOCK_BYTES: usize = 64 << 10;
 const LZ4_UNCOMPRESSED_BIT: u32 = 0x8000_0000;
 /// An LZ4 block grows to at most so many times its size.
 const LZ4_MOST_TIMES: usize = 255;
+
+const ZSTD_MAGIC: &[u8; 4] = b"\x28\xb5\x2f\xfd";
 
 /// How hard to try to make data small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +191,10 @@ fn from_snappy_block(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()
     if size > limit - start.min(limit) {
         return over(limit);
     }
+    // Else a block of ten bytes would have 256 MB of memory written.
+    if size > block.len().saturating_mul(SNAPPY_MOST_TIMES) {
+        return read_error(format!("{size} bytes can't be in a block of {}", block.len()));
+    }
     out.resize(start + size, 0);
     with_contexts(|contexts| contexts.snappy_in.decompress(block, &mut out[start..]).or_else(read_error))?;
     Ok(())
@@ -271,6 +280,14 @@ fn from_zstd(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
     let Ok(bound) = zstd::zstd_safe::decompress_bound(data) else {
         return read_error("it is no whole zstd frame");
     };
+    let mut rest = data;
+    while !rest.is_empty() {
+        // No producer writes skippable frames, and Python's reference knows none.
+        match zstd::zstd_safe::find_frame_compressed_size(rest) {
+            Ok(size) if size > 0 && rest.starts_with(ZSTD_MAGIC) => rest = rest.get(size..).unwrap_or_default(),
+            _ => return read_error("it is no whole zstd frame"),
+        }
+    }
     // By the headers of its blocks: what it really unpacks to is known once it was unpacked.
     let room = usize::try_from(bound).unwrap_or(usize::MAX).min(limit);
     out.reserve_exact(room);

@@ -21,3 +21,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub fn corrupt<T>(text: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt(text.into()))
 }
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Error::Corrupt(text) => formatter.write_str(text),
+            Error::TooLarge { offset, batch_bytes } => {
+                write!(formatter, "the record at source offset {offset} alone is a batch of {batch_bytes} bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

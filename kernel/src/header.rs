@@ -30,7 +30,7 @@ pub struct Header {
     pub last_offset_delta: i32,
     /// What timestamps count from.
     pub base_timestamp: i64,
-    /// The largest; with LogAppendTime that of every record.
+    /// The largest; with `LogAppendTime` that of every record.
     pub max_timestamp: i64,
     /// Of records, by the header.
     pub count: i32,

@@ -2,7 +2,7 @@
 
 use crate::codecs::{Codec, decompress};
 use crate::error::{Result, corrupt};
-use crate::records::{Record, UNPACKED_LIMIT_BYTES};
+use crate::records::{RECORDS_LIMIT, Record, UNPACKED_LIMIT_BYTES};
 use crate::varint;
 
 /// Offset, length, CRC-32; what follows is covered by the CRC.
@@ -24,22 +24,34 @@ struct Message<'a> {
 
 /// Calls `visit` for every record of the messages in `data`; returns the source offset behind them.
 pub fn for_each(data: &[u8], mut visit: impl FnMut(Record) -> Result<()>) -> Result<i64> {
-    let (mut next_offset, mut left) = (0, UNPACKED_LIMIT_BYTES);
+    let (mut left, mut last_message) = (UNPACKED_LIMIT_BYTES, -1);
     let (mut inner, mut tail) = (Vec::new(), Vec::new());
+    let (mut last, mut count) = (-1, 0);
+    let mut in_order = |record: Record| {
+        count += 1;
+        if record.offset <= last || count > RECORDS_LIMIT {
+            return corrupt(format!("message at source offset {}: it can't be number {count}", record.offset));
+        }
+        last = record.offset;
+        visit(record)
+    };
     for_each_message(data, |message| {
-        next_offset = message.offset.wrapping_add(1);
+        last_message = message.offset;
         let codec = Codec::of((message.attributes & CODEC_MASK).into())?;
         if codec == Codec::None {
-            return visit(message.record(message.offset, message.timestamp, &mut tail));
+            return in_order(message.record(message.offset, message.timestamp, &mut tail));
         }
         let Some(value) = message.value else {
             return corrupt(format!("compressed message at source offset {}: it is empty", message.offset));
         };
         decompress(codec, value, left, &mut inner)?;
         left -= inner.len();
-        for_each_inner(&message, &inner, &mut tail, &mut visit)
+        for_each_inner(&message, &inner, &mut tail, &mut in_order)
     })?;
-    Ok(next_offset)
+    match last.max(last_message).checked_add(1) {
+        Some(next_offset) => Ok(next_offset),
+        None => corrupt(format!("message at source offset {}: none can follow it", i64::MAX)),
+    }
 }
 
 /// The records of a compressed message. In magic 1 inner offsets are relative, and the wrapper's is the last one's.
@@ -55,19 +67,15 @@ fn for_each_inner(
         Ok(())
     })?;
     let base = match last {
-        Some(last) if wrapper.magic == 1 => wrapper.offset.wrapping_sub(last),
+        Some(last) if wrapper.magic == 1 => i128::from(wrapper.offset) - i128::from(last),
         _ => 0,
     };
     let append_time = (wrapper.attributes & TIMESTAMP_TYPE_BIT != 0).then_some(wrapper.timestamp);
-    for_each_message(inner, |message| {
-        let offset = base.wrapping_add(message.offset);
-        if message.magic != wrapper.magic || message.attributes & CODEC_MASK != 0 || offset < 0 {
-            return corrupt(format!(
-                "compressed message at source offset {}: its contents do not fit it",
-                wrapper.offset
-            ));
+    for_each_message(inner, |message| match i64::try_from(base + i128::from(message.offset)) {
+        Ok(offset) if offset >= 0 && message.magic == wrapper.magic && message.attributes & CODEC_MASK == 0 => {
+            visit(message.record(offset, append_time.unwrap_or(message.timestamp), tail))
         }
-        visit(message.record(offset, append_time.unwrap_or(message.timestamp), tail))
+        _ => corrupt(format!("compressed message at source offset {}: its contents do not fit it", wrapper.offset)),
     })
 }
 
@@ -104,6 +112,7 @@ fn fields(offset: i64, message: &[u8]) -> Result<Message<'_>> {
     let body = &message[BEFORE_MAGIC_BYTES + 2..];
     let (timestamp, body) = match magic {
         0 => (Some(-1), body),
+        2.. => return corrupt(format!("message at source offset {offset}: its magic is {magic}")),
         _ => (i64_at(body, 0), body.get(8..).unwrap_or_default()),
     };
     let parsed = timestamp.and_then(|timestamp| {

@@ -2,7 +2,17 @@
 //!
 //! `mirror_ray/records` has the same in Python: the reference that this is tested against, and what runs where this was
 //! not built. Nothing here trusts a length or a count: each is compared with the bytes that are there before memory is
-//! taken for it. Pieces of at most `records::UNPACKED_LIMIT_BYTES` are unpacked, one batch at a time.
+//! taken for it, and arithmetic on what a batch says wraps as Java's does, or refuses the batch.
+//!
+//! Memory: one batch at a time is unpacked, to at most `records::UNPACKED_LIMIT_BYTES` (256 MB) and
+//! `records::RECORDS_LIMIT` records; one that is over either is refused within 256 MB, whatever it says of itself. One
+//! that is not is encoded anew in as much again, and compressed in as much as its codec makes of it. Beside these there
+//! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
+//! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
+//!
+//! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are
+//! unpacked here: no window is needed to unpack a frame as a whole. And a record that is too large alone is
+//! compressed with the highest level before it is refused.
 
 pub mod builder;
 pub mod codecs;

@@ -1,5 +1,8 @@
 //! The kernel as Python sees it. Everything but the making of Python objects runs without the GIL.
 
+// Python's arguments are owned: a buffer must be held as long as its bytes are read.
+#![allow(clippy::needless_pass_by_value)]
+
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -89,7 +92,7 @@ fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>>
 
 /// Gives a verified batch of magic 2 another codec.
 #[pyfunction]
-fn recompress<'py>(py: Python<'py>, batch: PyBuffer<u8>, codec: i16) -> PyResult<Bound<'py, PyByteArray>> {
+fn recompress(py: Python<'_>, batch: PyBuffer<u8>, codec: i16) -> PyResult<Bound<'_, PyByteArray>> {
     let codec = raised(Codec::of(codec))?;
     let data = bytes_of(&batch)?;
     let bytes = raised(py.detach(|| recompressed(data, codec)))?;

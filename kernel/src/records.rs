@@ -9,13 +9,15 @@ use crate::{legacy, varint};
 pub const UNPACKED_LIMIT_BYTES: usize = 256 << 20;
 /// The smallest record: length, attributes, timestamp and offset, a byte each.
 const LEAST_RECORD_BYTES: usize = 4;
+/// A batch has at most so many records: Python takes 192 bytes for one beside its own, and refuses the same batches.
+pub const RECORDS_LIMIT: usize = UNPACKED_LIMIT_BYTES / 192;
 
 /// One record. `tail` is its key, value and headers, encoded as in a batch of magic 2.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// On the source.
     pub offset: i64,
-    /// Milliseconds since the epoch, -1 for none; with LogAppendTime the one that the broker set.
+    /// Milliseconds since the epoch, -1 for none; with `LogAppendTime` the one that the broker set.
     pub timestamp: i64,
     /// Key, value and headers.
     pub tail: &'a [u8],
@@ -36,6 +38,13 @@ pub fn open<'a>(data: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Opened<'a>> 
         return Ok(Opened::Messages(data));
     }
     let header = Header::read(data)?;
+    if header.count.cast_unsigned() as usize > RECORDS_LIMIT {
+        return corrupt(format!(
+            "{}: {} records, more than {RECORDS_LIMIT} are not decoded",
+            header.name(),
+            header.count
+        ));
+    }
     let payload = &data[HEADER_BYTES..header.size_bytes];
     match header.codec()? {
         Codec::None => Ok(Opened::Batch(header, payload)),

@@ -50,7 +50,7 @@ pub fn write(out: &mut [u8], number: i64) -> usize {
         value >>= 7;
         length += 1;
     }
-    out[length] = value as u8;
+    out[length] = (value & 0x7f) as u8;
     length + 1
 }
 

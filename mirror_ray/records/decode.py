@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError
@@ -95,10 +95,15 @@ def records_of(batch: RecordBatch, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) 
         CorruptBatchError: The payload does not parse, unpacks to more than ``limit_bytes``, or has too many records.
     """
     most = limit_bytes // _RECORD_COSTS_BYTES
+    if batch.next_offset > _INT64_MAX:
+        raise CorruptBatchError(f"{describe(batch)}: its offsets have more than 64 bits")
     if batch.magic != 2:
         legacy = list(islice(_legacy_records(batch.view, limit_bytes), most + 1))
         if len(legacy) > most:
             raise CorruptBatchError(f"{describe(batch)}: more than {most} records in one batch are not decoded")
+        offsets = [-1, *(record.offset for record in legacy), _INT64_MAX]
+        if not all(offset < following for offset, following in pairwise(offsets)):
+            raise CorruptBatchError(f"{describe(batch)}: the offsets of its messages do not ascend")
         return legacy
     if batch.count > most:
         raise CorruptBatchError(f"{describe(batch)}: {batch.count} records, more than {most} are not decoded")

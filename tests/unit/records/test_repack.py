@@ -19,6 +19,8 @@ from mirror_ray.records.repacked_batch import RepackedBatch
 from tests.support.factories import parsed
 from tests.unit.records.strategies import Plain, batch_bytes, compressed_bytes, message, nullable, plain_records, varint
 
+pytestmark = pytest.mark.usefixtures("either")
+
 codecs = st.sampled_from(CODECS)
 WIDE = 1 << 30
 
@@ -213,11 +215,30 @@ def test_headers_that_can_not_be_are_refused(headers: bytes) -> None:
         record.fields()
 
 
+@pytest.mark.parametrize("offsets", [(4, 4), (4, 3), (-1, 3), (4, (1 << 63) - 1)], ids=str)
+def test_old_messages_whose_offsets_can_not_be_are_refused(offsets: tuple[int, int]) -> None:
+    """They ascend from 0 on, and something can follow them."""
+    batch = parsed(b"".join(message(1, offset, b"v") for offset in offsets))
+    with pytest.raises(CorruptBatchError):
+        repack(batch, from_offset=0, max_batch_bytes=WIDE)
+    with pytest.raises(CorruptBatchError):
+        records_of(batch)
+
+
+def test_a_batch_behind_which_nothing_can_follow_is_refused() -> None:
+    """Its last offset is the last that there is: the next one would have more than 64 bits."""
+    last = (1 << 63) - 1
+    batch = parsed(batch_bytes([Plain(offset=last, timestamp=0)], base_offset=last))
+    with pytest.raises(CorruptBatchError, match="64 bits"):
+        repack(batch, from_offset=0, max_batch_bytes=WIDE)
+
+
 @pytest.mark.parametrize("magic", [1, 2])
 def test_more_records_than_are_worth_their_memory_are_refused(magic: int) -> None:
     """A hundred bytes of objects for each record of seven are no way around the limit."""
     records = [Plain(offset=offset, timestamp=0, value=None) for offset in range(1000)]
-    batch = parsed(batch_bytes(records) if magic == 2 else message(1, 0, None) * 1000)
+    messages = b"".join(message(1, record.offset, None) for record in records)
+    batch = parsed(batch_bytes(records) if magic == 2 else messages)
     assert len(records_of(batch, 192_000)) == 1000
     with pytest.raises(CorruptBatchError, match="999"):
         records_of(batch, 191_999)
