@@ -14,6 +14,7 @@ from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.records import kernel
 from mirror_ray.replication.faults import ReplicationFault, recreated
 from mirror_ray.replication.leases import LeaseTable, Tenure
 from mirror_ray.replication.partition import PartitionReplication
@@ -96,7 +97,9 @@ class Replicator:
         self.look = None
         self.drop(number)
         self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s)
-        self.copies[number] = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30)
+        # Changed at each assignment: what was sent before is found again however it was cut.
+        merge = kernel.is_available() and assignment.epoch % 2 == 0
+        self.copies[number] = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30, merge=merge)
 
     def drop(self, number: int) -> None:
         """Forget a partition; what is in flight has an unknown outcome from here on."""

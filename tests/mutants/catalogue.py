@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.mutants import faults, lease, offsets, replication, sending, source, state
+from tests.mutants import faults, lease, merging, offsets, replication, sending, source, state
 
 MUTANTS = (
     *replication.MUTANTS,
     *sending.MUTANTS,
     *source.MUTANTS,
     *lease.MUTANTS,
+    *merging.MUTANTS,
     *state.MUTANTS,
     *faults.MUTANTS,
     *offsets.MUTANTS,

@@ -36,8 +36,7 @@ MUTANTS = (
         "if not copy.state.fetches« or (copy.fetch_offset, copy.process_offset) != item.offsets→»:",
     ),
     _fetcher(
-        "batches of a partition that went back are processed",
-        "if item.copy.transforms is None« and item.copy.state.fetches→»:",
+        "batches of a partition that went back are processed", "if not item.chunk_bytes« and item.copy.state.fetches→»:"
     ),
     _fetcher("a source that is another log is read on", "if «fetched.diverging_from >= 0→False»:"),
     _fetcher("the source ends at its high watermark", "«stable if stable >= 0 else →»fetched.high_watermark"),

@@ -1,0 +1,71 @@
+"""Faults in which batches are merged, and in what becomes of what they were."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutants_of
+
+_source = mutants_of("replication/partition_source", "replication/merging")
+_rules = mutants_of("replication/merge_rules", "replication/merging")
+_outgoing = mutants_of("replication/outgoing_batch", "replication/merging")
+_partition = mutants_of("replication/partition", "replication/merging")
+_statistics = mutants_of("replication/statistics", "replication/merging")
+_kernel = mutants_of("records/kernel", "replication/merging", "records/repack")
+
+MUTANTS = (
+    _source("merging can't be turned off", "            «self.merge→True»\n            and self.position.known"),
+    _source(
+        "batches are merged while the position is searched for", "and «self.position.known→True»\n            and self"
+    ),
+    _source("records that transforms change are merged unchanged", "and «self.transforms is None→True»\n"),
+    _source("what was refused is merged again", "and «position >= self._unmerged_to→True»\n"),
+    _source("what is to go record by record is merged", "and «position >= self._singly_to→True»\n"),
+    _source(
+        "records to skip are merged",
+        "and not «(assignment.skip and reaching_into(batch, position, assignment.skip))→()»",
+    ),
+    _source(
+        "a batch overtakes those that wait to be merged",
+        "        else:\n«            self._merge(merging)\n→»            if self.position.known:",
+    ),
+    _source(
+        "what waits is lost where a damaged batch follows",
+        "        except CorruptBatchError:\n«            self._merge(merging)\n→»            raise",
+    ),
+    _source(
+        "a batch that stops the copy is passed over",
+        "            for batch in batches:\n«                self.process_offset = position\n→»",
+    ),
+    _source(
+        "batches after the first are taken from its position on",
+        "                self._take(batch, position)\n                «position = batch.next_offset→pass»",
+    ),
+    _source(
+        "a gap behind merged batches is not passed",
+        "«        self._skip_gap(last)\n→»        self.process_offset = last.next_offset",
+    ),
+    _source(
+        "a gap among merged batches moves the position over them",
+        "            if «not merging.skip_gap(batch)→True»:\n                self._skip_gap(batch)",
+    ),
+    _rules("the position of merged batches is that of the last", "        if «not self._batches→True»:\n"),
+    _rules("batches that wait are merged twice", "«        self._batches, self._last = [], None\n→»"),
+    _rules(
+        "a gap before merged batches is behind them", "        if «self._batches→True»:\n            self._last = batch"
+    ),
+    _rules("large batches are unpacked", "return «size_bytes <= LARGEST_SMALL_BYTES[codec]→True»"),
+    _rules("batches that are no longer whole are passed over", "return «reason in _REPACKED→True»"),
+    _rules("merged batches get another codec", "(«sizes_bytes[0] or →»sum(size > 0"),
+    _rules("the smallest part decides on the codec", "sizes_bytes.index(«max→min»(sizes_bytes))"),
+    _outgoing(
+        "records before the position are merged", "        from_offset=«position→0»,\n    )\n    return _outgoing"
+    ),
+    _outgoing(
+        "merged batches are larger than the target takes",
+        "max_batch_bytes=«assignment.max_message_bytes→1 << 30»,\n        from_offset=position,\n    )\n    return",
+    ),
+    _outgoing("a merged batch is taken for the source's own", "return _outgoing(repacked«, merged=True→»)"),
+    _partition("a refused merged batch goes record by record", "if «outgoing.merged→False»:"),
+    _partition("a refused merged batch is merged again", "self._unmerged_to = «outgoing.source_next→0»"),
+    _statistics("all of a merged batch is as old as its newest record", "in «done.ages→[(newest_ms, count)]»:"),
+    _kernel("the position goes on at the last record", "next_source_offset=«following→last»,"),
+)
