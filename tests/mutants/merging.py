@@ -49,9 +49,6 @@ MUTANTS = (
     ),
     _rules("the position of merged batches is that of the last", "        if «not self._batches→True»:\n"),
     _rules("batches that wait are merged twice", "«        self._batches, self._last = [], None\n→»"),
-    _rules(
-        "a gap before merged batches is behind them", "        if «self._batches→True»:\n            self._last = batch"
-    ),
     _rules("large batches are unpacked", "return «size_bytes <= LARGEST_SMALL_BYTES[codec]→True»"),
     _rules("batches that are no longer whole are passed over", "return «reason in _REPACKED→True»"),
     _rules("merged batches get another codec", "(«sizes_bytes[0] or →»sum(size > 0"),
