@@ -224,6 +224,6 @@ $(PACKAGES): pyproject.toml requirements.lock requirements-build.lock
 	@touch $@
 
 # Built, or not: hatch_build.py says which, and why. It is tried again when a source of it changes, or Cargo.
-$(KERNEL_TRIED): $(PACKAGES) hatch_build.py $(wildcard kernel/Cargo.* kernel/.cargo/* kernel/src/*.rs)
+$(KERNEL_TRIED): $(PACKAGES) hatch_build.py $(wildcard kernel/Cargo.* kernel/.cargo/*) $(shell find kernel/src)
 	@$(BIN)/python hatch_build.py
 	@rm -f $(VENV)/.kernel-*; touch $@
