@@ -54,6 +54,8 @@ def validate(
 
     Exit 2 when it has mistakes, all of which are named.
     """
+    from mirror_ray.records import kernel
+
     try:
         loaded = _load_and_check(config)
     except ConfigError as error:
@@ -61,6 +63,10 @@ def validate(
             emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
         raise
     notes = [asdict(note) for note in loaded.notes]
+    merging = any(flow.enabled and flow.merge for flow in loaded.settings.flows)
+    unmerged = kernel.UNAVAILABLE if merging and not kernel.is_available() else None
+    if unmerged is not None:
+        notes.append({"kind": "off", "key": "merge", "text": f"on this machine {unmerged}"})
 
     def show() -> None:
         enabled = ", ".join(str(flow.name) for flow in loaded.settings.flows if flow.enabled) or "none enabled"
@@ -69,6 +75,8 @@ def validate(
         for note in loaded.notes:
             if every_note or note.kind != "default":
                 say(f"note: {note}")
+        if unmerged is not None:
+            say(f"note: on this machine {unmerged}")
         if defaults:
             say(
                 f"note: {defaults} defaults differ from MM2's: `mirror-ray validate {config} --all` lists them;"

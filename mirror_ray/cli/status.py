@@ -24,6 +24,7 @@ from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.status import PartitionStatus, SystemStatus
+from mirror_ray.records import kernel
 
 _UNHEALTHY = ("degraded", "unreachable")
 _GROUPS: Columns = (
@@ -206,6 +207,9 @@ def print_status(status: SystemStatus) -> None:
             console.print(f"{flow.flow}: {flow.why}", style="dim", soft_wrap=True)
     console.print()
     console.print(table(columns.rows(status.replicators), columns.REPLICATORS))
+    for replicator in status.replicators:
+        if not replicator.has_kernel:
+            console.print(f"{replicator.id} on {replicator.node}: {kernel.UNAVAILABLE}", style="dim", soft_wrap=True)
     for backfill in status.backfills:
         console.print(f"\nbackfill {backfill}", soft_wrap=True)
     problems = columns.status_lines(status)

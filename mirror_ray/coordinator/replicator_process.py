@@ -126,6 +126,7 @@ class ReplicatorProcess:
             records=report.records if report else 0,
             bytes=report.bytes if report else 0,
             buffered_bytes=report.buffered_bytes if report else 0,
+            has_kernel=report.has_kernel if report else True,
         )
 
     async def run(self) -> None:

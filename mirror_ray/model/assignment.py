@@ -123,3 +123,5 @@ class ReplicatorReport:
     #: By flow, cumulative since the process began.
     latencies: tuple[tuple[FlowName, LatencyHistogram], ...] = ()
     held: tuple[tuple[FlowName, ThrottledTime], ...] = ()
+    #: Whether the process has the record kernel, without which small batches are not merged.
+    has_kernel: bool = True

@@ -270,6 +270,8 @@ class ReplicatorStatus:
             "Buffered", "bytes", metric=gauge("replicator_buffered_bytes", "Fetched and not acknowledged yet.")
         ),
     )
+    #: Whether it has the record kernel, without which small batches are not merged.
+    has_kernel: bool = True
 
     def __str__(self) -> str:
         return (

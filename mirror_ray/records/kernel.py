@@ -32,6 +32,13 @@ def _load() -> ModuleType | None:
 _native: Any = _load()
 
 
+#: What is lost without it, and the way to it, for users.
+UNAVAILABLE: Final = (
+    f"small batches are not merged: no record kernel; install Cargo and mirror-ray again, or unset {OFF_VARIABLE} "
+    "(docs/install.md, the record kernel)"
+)
+
+
 def is_available() -> bool:
     """Whether the kernel was built, and is not switched off."""
     return _native is not None

@@ -20,6 +20,7 @@ from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import QuotaShare, ThrottledTime
+from mirror_ray.records import kernel
 from mirror_ray.replication.flow import FlowReplication
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
@@ -135,6 +136,7 @@ class ReplicationEngine:
             given_up=given_up,
             events=events,
             latencies=tuple((name, counter.so_far()) for name, counter in self._latencies.items()),
+            has_kernel=kernel.is_available(),
             held=tuple((name, self._throttled_so_far(name)) for name in self._flows),
         )
 

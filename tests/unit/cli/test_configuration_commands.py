@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from mirror_ray.cli.config import parse_changes
 from mirror_ray.config.difference import changed
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.runtime_changes import with_changes
+from mirror_ray.records import kernel
 from tests.unit.cli.fakes import CONFIG, FakeCoordinator, Run
 
 
@@ -44,6 +47,20 @@ def test_validate_says_valid_and_what_is_ignored(config: Path, run: Run) -> None
     assert result.exit_code == 0
     assert "valid" in result.stdout
     assert "A->B" in result.stdout
+
+
+def test_validate_says_that_small_batches_are_not_merged(
+    config: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the record kernel; unless no flow merges anyway."""
+    monkeypatch.setattr(kernel, "_native", object())
+    assert "not merged" not in run("validate", config).stderr
+    monkeypatch.setattr(kernel, "_native", None)
+    assert "small batches are not merged: no record kernel; install Cargo" in run("validate", config).stderr
+    notes = json.loads(run("validate", config, "-o", "json").stdout)["notes"]
+    assert [note["kind"] for note in notes if note["key"] == "merge"] == ["off"]
+    config.write_text(config.read_text() + "A->B.merge = false\n")
+    assert "not merged" not in run("validate", config).stderr
 
 
 def test_validate_counts_the_defaults_that_differ_and_lists_them_on_demand(config: Path, run: Run) -> None:

@@ -16,7 +16,7 @@ from mirror_ray.model.errors import (
     NotRunningError,
 )
 from mirror_ray.observe.backfills import backfill_status
-from tests.support.factories import system_status
+from tests.support.factories import replicator_status, system_status
 from tests.unit.cli.fakes import BACKFILL, FLOW, PARTITION, FakeCoordinator, Run, stopped
 
 
@@ -65,6 +65,15 @@ def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
     line = backfill_status("A->B#1", BACKFILL, state="stopped", reason="disk full", positions={0: 15})
     coordinator.status = replace(system_status(FLOW), backfills=(line,))
     assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
+
+
+def test_status_says_which_replicators_do_not_merge(run: Run, coordinator: FakeCoordinator) -> None:
+    """They lack the record kernel, which the nodes of one cluster may have or not."""
+    lacking = replicator_status(id="mirror:replicator:2", node="10.0.0.2", has_kernel=False)
+    coordinator.status = replace(system_status(FLOW), replicators=(replicator_status(), lacking))
+    lines = [line for line in run("status").stdout.splitlines() if "no record kernel" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("mirror:replicator:2 on 10.0.0.2: small batches are not merged: no record kernel")
 
 
 @pytest.mark.parametrize(("state", "exit_code"), [("running", 0), ("paused", 0), ("degraded", 1), ("unreachable", 1)])
