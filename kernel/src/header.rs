@@ -11,7 +11,8 @@ pub const LOG_OVERHEAD_BYTES: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
-const TIMESTAMP_TYPE_BIT: i16 = 0x08;
+/// Of the attributes: with it, every record has the batch's largest timestamp.
+pub const TIMESTAMP_TYPE_BIT: i16 = 0x08;
 
 /// What is read of a header.
 #[derive(Clone, Copy, Debug)]

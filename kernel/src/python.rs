@@ -11,6 +11,7 @@ use pyo3::types::{PyByteArray, PyTuple};
 
 use crate::builder::Piece;
 use crate::codecs::Codec;
+use crate::compare::{Part, compare as compared};
 use crate::error::{Error, Result};
 use crate::header::{Header, magic};
 use crate::recompress::recompress as recompressed;
@@ -99,11 +100,33 @@ fn recompress(py: Python<'_>, batch: PyBuffer<u8>, codec: i16) -> PyResult<Bound
     Ok(PyByteArray::new(py, &bytes))
 }
 
+/// Compares the batches of two logs from one offset each up to another; see `compare::compare`.
+///
+/// Returns how many records are the same, where what follows them begins on either side, and whether that differs.
+#[pyfunction]
+#[pyo3(signature = (mine, theirs, *, span, other_span, timestamps))]
+fn compare(
+    py: Python,
+    mine: Vec<PyBuffer<u8>>,
+    theirs: Vec<PyBuffer<u8>>,
+    span: (i64, i64),
+    other_span: (i64, i64),
+    timestamps: bool,
+) -> PyResult<(i64, i64, i64, bool)> {
+    let mine = mine.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+    let theirs = theirs.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+    let here = Part { batches: &mine, start: span.0, end: span.1 };
+    let there = Part { batches: &theirs, start: other_span.0, end: other_span.1 };
+    let same = raised(py.detach(|| compared(here, there, timestamps)))?;
+    Ok((same.records, same.starts[0], same.starts[1], same.differs))
+}
+
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptError", module.py().get_type::<CorruptError>())?;
     module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
     module.add_function(wrap_pyfunction!(verified_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(repack, module)?)?;
-    module.add_function(wrap_pyfunction!(recompress, module)?)
+    module.add_function(wrap_pyfunction!(recompress, module)?)?;
+    module.add_function(wrap_pyfunction!(compare, module)?)
 }

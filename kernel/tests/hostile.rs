@@ -12,6 +12,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use _kernel::codecs::{Codec, Effort, compress, decompress};
+use _kernel::compare::{Part, compare};
 use _kernel::header::{HEADER_BYTES, Header};
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
@@ -142,6 +143,21 @@ fn try_one(parts: &[&[u8]], dice: &mut Dice) -> bool {
     true
 }
 
+/// Whatever is found to be the same lies in what was asked for.
+fn compare_any(first: &[u8], second: &[u8], dice: &mut Dice) {
+    let edges = [i64::MIN, -1, 0, 3, 1 << 40, i64::MAX - 38, i64::MAX];
+    let mut span = || (edges[dice.below(7)], edges[dice.below(7)]);
+    let (here, there) = (span(), span());
+    let batches = [first, second];
+    let mine = Part { batches: &batches, start: here.0, end: here.1 };
+    let theirs = Part { batches: &batches[dice.below(2)..], start: there.0, end: there.1 };
+    if let Ok(same) = compare(mine, theirs, dice.below(2) == 0) {
+        for ((start, end), reached) in [here, there].into_iter().zip(same.starts) {
+            assert!(start <= reached && (reached <= end || reached == start), "{same:?} of {start} to {end}");
+        }
+    }
+}
+
 fn try_many(count: usize) {
     let (mut dice, mut accepted, mut slowest) = (Dice(0x9e37_79b9_7f4a_7c15), 0, Duration::ZERO);
     let began = Instant::now();
@@ -152,6 +168,7 @@ fn try_many(count: usize) {
         accepted +=
             usize::from(if merged { try_one(&[&first, &second], &mut dice) } else { try_one(&[&first], &mut dice) });
         let _ = recompress(&second, CODECS[dice.below(5)]);
+        compare_any(&first, &second, &mut dice);
         slowest = slowest.max(one_began.elapsed());
     }
     println!("{count} cases, {accepted} accepted, {:.1?}, the slowest took {slowest:.1?}", began.elapsed());

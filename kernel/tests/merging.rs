@@ -3,6 +3,7 @@
 mod support;
 
 use _kernel::codecs::Codec;
+use _kernel::compare::{Part, compare};
 use _kernel::header::Header;
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
@@ -72,6 +73,45 @@ proptest! {
             }));
         }
         prop_assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_merged_copy_is_the_same_up_to_what_was_changed(
+        sources in sources(),
+        codec in codecs(),
+        merge_bytes in 0..600_usize,
+        changed in any::<prop::sample::Index>(),
+        timestamps: bool,
+    ) {
+        let made: Vec<Vec<u8>> = sources.iter().map(|(records, codec, epoch)| batch(records, *codec, *epoch)).collect();
+        let parts: Vec<&[u8]> = made.iter().map(Vec::as_slice).collect();
+        let count = sources.iter().map(|source| source.0.len()).sum::<usize>();
+        let at = changed.index(count + 1);
+        let other: Vec<Vec<u8>> = sources
+            .iter()
+            .scan(0, |before, (records, codec, _)| {
+                let first = *before;
+                *before += records.len();
+                let copied: Vec<Owned> = (first..)
+                    .zip(records)
+                    .map(|(number, (offset, timestamp, value))| {
+                        let value = if number == at { tail(b"of another") } else { value.clone() };
+                        (*offset, *timestamp, value)
+                    })
+                    .collect();
+                Some(batch(&copied, *codec, 0))
+            })
+            .collect();
+        let other: Vec<&[u8]> = other.iter().map(Vec::as_slice).collect();
+        let how =
+            Repacking { codec, merge_bytes, max_batch_bytes: usize::MAX, from_offset: i64::MIN, leave_out: &[] };
+        let merged = repack(&other, &how)?;
+        let merged: Vec<&[u8]> = merged.iter().map(|piece| &piece.bytes[..]).collect();
+        let mine = Part { batches: &parts, start: 0, end: i64::MAX };
+        let theirs = Part { batches: &merged, start: 0, end: i64::MAX };
+        let same = compare(mine, theirs, timestamps)?;
+        prop_assert_eq!(same.differs, at < count);
+        prop_assert_eq!(usize::try_from(same.records).ok(), Some(at.min(count)));
     }
 
     #[test]

@@ -23,4 +23,12 @@ def repack(
     from_offset: int,
     leave_out: Sequence[tuple[int, int]],
 ) -> list[_Piece]: ...
+def compare(
+    mine: Sequence[_Bytes],
+    theirs: Sequence[_Bytes],
+    *,
+    span: tuple[int, int],
+    other_span: tuple[int, int],
+    timestamps: bool,
+) -> tuple[int, int, int, bool]: ...
 def recompress(batch: _Bytes, codec: int) -> bytearray: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import CODECS, HEADER, Codec, RecordBatch
@@ -102,3 +102,43 @@ def recompress(batch: RecordBatch, codec: Codec) -> RecordBatch:
     except _native.CorruptError as error:
         raise CorruptBatchError(str(error)) from error
     return RecordBatch(memoryview(data), *HEADER.unpack_from(data))
+
+
+class SameRecords(NamedTuple):
+    """How far two logs are the same: ``compare``."""
+
+    #: How many records are.
+    records: int
+    #: The offset of each side from which on nothing was compared.
+    source: int
+    target: int
+    #: Whether the next records are not the same; else the batches of one side ended.
+    differs: bool
+
+
+def compare(
+    source: Sequence[RecordBatch],
+    target: Sequence[RecordBatch],
+    source_span: tuple[int, int],
+    target_span: tuple[int, int],
+    *,
+    timestamps: bool,
+) -> SameRecords:
+    """Compare the records of verified batches of magic 2 in spans of offsets, one by one, until they differ or end.
+
+    Offsets do not count, timestamps only if wanted. Batches that certainly have the same records are not unpacked.
+
+    Raises:
+        CorruptBatchError: A batch does not parse.
+    """
+    try:
+        same = _native.compare(
+            [batch.view for batch in source],
+            [batch.view for batch in target],
+            span=source_span,
+            other_span=target_span,
+            timestamps=timestamps,
+        )
+    except _native.CorruptError as error:
+        raise CorruptBatchError(str(error)) from error
+    return SameRecords(*same)

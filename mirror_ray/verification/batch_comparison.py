@@ -5,6 +5,10 @@ begin at the same record of a range, and their sections and all that is needed t
 equal: neither batch is decoded. Of recompressed batches the unpacked sections are compared. All other batches are
 decoded and compared record by record, until both sides are at the same record again. Positions are compared only by the
 number of records since the range began: an equal batch is searched for nowhere else.
+
+Where there is the record kernel, it does the same for all batches of magic 2 that were read, cut or compressed on the
+target as they may be, and no object is made of a record. It only ever says that records are equal: where it finds that
+they are not, or a batch that does not parse, they are compared here once more.
 """
 
 from __future__ import annotations
@@ -12,12 +16,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from operator import attrgetter
 
+from mirror_ray.model.errors import CorruptBatchError
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, HEADER_BYTES, TIMESTAMP_TYPE_BIT, RecordBatch
 from mirror_ray.records.codecs import decompress
 from mirror_ray.records.decode import DecodedRecord, records_of
-from mirror_ray.verification.ranges import ComparedRange
+from mirror_ray.verification.ranges import ComparedRange, Span
 
 #: A piece of a log as it was read: a batch whose checksum fits, or records.
 LogPiece = RecordBatch | list[DecodedRecord]
@@ -130,6 +137,22 @@ class LogPieces:
         base = batch.base_offset
         return max(self._start - base, 0), min(self._end - base, batch.last_offset_delta + 1)
 
+    @property
+    def span(self) -> Span:
+        """The offsets of the current range that are neither compared nor decoded yet."""
+        return self._start, self._end
+
+    def batches(self) -> list[RecordBatch]:
+        """The next batches of magic 2 of the current range, as far as they were read; none while records are left."""
+        if self.has_decoded or self.head() is None:
+            return []
+        pieces = takewhile(lambda piece: isinstance(piece, RecordBatch) and piece.magic == 2, self._queue)
+        return [piece for piece in pieces if isinstance(piece, RecordBatch) and piece.base_offset < self._end]
+
+    def skip_to(self, offset: int) -> None:
+        """Drop what lies before an offset: it was compared."""
+        self._start = offset
+
     def skip(self, batch: RecordBatch) -> None:
         """Drop the next batch: its part of the current range was compared."""
         self._start = min(batch.next_offset, self._end)
@@ -210,6 +233,7 @@ class RangeComparison:
 
     def _next_range(self) -> None:
         self._records = 0
+        self._by_kernel = self._by_bytes and kernel.is_available()
         if not self.done:
             self.source.next_range()
             self.target.next_range()
@@ -218,6 +242,8 @@ class RangeComparison:
         """Whether the current range is equal; None: more is wanted."""
         source, target = self.source, self.target
         while True:
+            if self._by_kernel:
+                self._skip_same_records()
             if self._by_bytes:
                 self._skip_same_batches()
             # A batch is decoded only once the other side's next batch is known: the two may be the same.
@@ -230,6 +256,22 @@ class RangeComparison:
             if not self._are_same(source.take(count), target.take(count)):
                 return False
             self._records += count
+
+    def _skip_same_records(self) -> None:
+        """Skip what the kernel finds to be the same of the batches that were read."""
+        source, target = self.source, self.target
+        mine, theirs = source.batches(), target.batches()
+        if not mine or not theirs:
+            return
+        try:
+            same = kernel.compare(mine, theirs, source.span, target.span, timestamps=self._timestamps)
+        except CorruptBatchError:
+            self._by_kernel = False
+            return
+        self._by_kernel = not same.differs
+        self._records += same.records
+        source.skip_to(same.source)
+        target.skip_to(same.target)
 
     def _skip_same_batches(self) -> None:
         """Skip batches that certainly hold the same records, without decoding any."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from tests.support.reading import Record
 
-Kind = Literal["plain", "transactional", "compacted", "merged", "transformed", "append-time"]
+Kind = Literal["plain", "transactional", "compacted", "merged", "transformed", "append-time", "rebatched"]
 Fault = Literal["foreign", "doubled", "missing", "key", "value", "headers", "timestamp", "swapped"]
 Place = Literal["first", "middle", "last"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -43,6 +43,8 @@ _ACKNOWLEDGED, _IN_FLIGHT = 8, 3
 _APPEND_TIME: Mapping[str, str] = {"message.timestamp.type": "LogAppendTime"}
 _CONFIGS: Mapping[Kind, Mapping[str, str]] = {"compacted": {"cleanup.policy": "compact"}, "append-time": _APPEND_TIME}
 _KEPT = {"retention.ms": "-1"}
+#: Records of a batch of the target.
+_USUAL, _LARGE = 4, 100
 
 
 @dataclass(slots=True)
@@ -139,7 +141,8 @@ class _Copy:
         for name in planted.sources(kind):
             create_topic(config, name, len(self._cases), topic_config={**_KEPT, **_CONFIGS.get(kind, {})})
             records = RECORDS if name == planted.sources(kind)[0] else RECORDS - 2
-            _fill(config, name, len(self._cases), records, transactional=kind == "transactional")
+            small = {"batch.num.messages": 2} if kind == "rebatched" else {}
+            _fill({**config, **small}, name, len(self._cases), records, transactional=kind == "transactional")
         remote = planted.remote(kind)
         own = {**_KEPT, **({"cleanup.policy": "compact"} if kind == "compacted" else {})}
         own |= _APPEND_TIME if planted.append_time else {}
@@ -189,8 +192,9 @@ class _Copy:
         return made._replace(value=(made.value or b"") + b"!") if self._kind == "transformed" else made
 
     async def _write(self, remote: str, copies: Mapping[int, Sequence[tuple[Line, tuple[int, int]]]]) -> None:
-        """Batches of a few records, of one producer each, in the order of the lines; all partitions at once."""
-        batches = {number: _batches(lines) for number, lines in copies.items()}
+        """Batches of one producer each, in the order of the lines; all partitions at once."""
+        most = _LARGE if self._kind == "rebatched" else _USUAL
+        batches = {number: _batches(lines, most) for number, lines in copies.items()}
         while any(batches.values()):
             now = {number: waiting.pop(0) for number, waiting in batches.items() if waiting}
             by_leader: dict[int, list[tuple[int, memoryview]]] = {}
@@ -279,11 +283,11 @@ def _segments(ours: Sequence[tuple[int, Line]]) -> list[Segment]:
     return found
 
 
-def _batches(lines: Sequence[tuple[Line, tuple[int, int]]]) -> list[memoryview]:
-    """Up to four records in a batch, all by the same producer."""
+def _batches(lines: Sequence[tuple[Line, tuple[int, int]]], most: int) -> list[memoryview]:
+    """So many records in a batch at most, all by the same producer."""
     runs: list[tuple[tuple[int, int], list[Record]]] = []
     for line, who in lines:
-        if runs and runs[-1][0] == who and len(runs[-1][1]) < 4:
+        if runs and runs[-1][0] == who and len(runs[-1][1]) < most:
             runs[-1][1].append(line.record)
         else:
             runs.append((who, [line.record]))

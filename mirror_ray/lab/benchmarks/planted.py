@@ -6,9 +6,10 @@
     .venv/bin/python -m mirror_ray.lab.benchmarks.planted [--no-spark]
 
 Foreign, doubled, missing, changed and swapped records at the first, a middle and the last position of plain,
-transactional, compacted, merged, transformed and LogAppendTime topics, among records under way, and where the target
-has LogAppendTime; by ``verify``, ``verify --spark``, ``compare`` and, of copies at rest, the functions by which
-``mirror-ray chaos`` judges. Ends with 1 where one was missed, or reported of a copy without a difference.
+transactional, compacted, merged, transformed, rebatched (small batches have become a large one) and LogAppendTime
+topics, among records under way, and where the target has LogAppendTime; by ``verify``, ``verify --spark``, ``compare``
+and, of copies at rest, the functions by which ``mirror-ray chaos`` judges. Ends with 1 where one was missed, or
+reported of a copy without a difference.
 """
 
 from __future__ import annotations

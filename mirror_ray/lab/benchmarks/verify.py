@@ -8,7 +8,8 @@
 
 Records that compress by half, copied by a replicator of ours; both brokers, the command and Spark share this machine.
 Batches that were *passed on* are compared by their bytes. *Repacked* ones (of a source with LogAppendTime) are opened,
-*recompressed* ones (by the target's broker) unpacked. CPU is what comparing takes in a process that has started, with
+*recompressed* ones (by the target's broker) unpacked, small ones may be merged. Each is compared by the record kernel,
+if there is one, and again by its Python reference. CPU is what comparing takes in a process that has started, with
 Spark that of all of its processes, too; both sides are read, so that twice as many records are processed. One record
 shows what connecting and asking takes, which is part of every other figure. Starting the command takes as much as
 `--help` does.
@@ -30,12 +31,14 @@ from mirror_ray.config.settings import MirrorSettings, SparkSettings
 from mirror_ray.lab.benchmarks.harness import cluster_pair, elapsed, parse_arguments, run_command, spark_meter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import client_config, create_topic
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import Codec
 from mirror_ray.runtime import some_ray
 from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeFirstPass, verify_flow
+from tests.support.kernels import without_kernel
 from tests.support.replicated import FLOW, Replicated
 
 
@@ -55,7 +58,7 @@ SPARK_TOPIC = "passed-on"
 TOPICS = {
     "passed-on": TopicKind("passed on, 500 x 1 KB, zstd", 1000, 500, "zstd"),
     "uncompressed": TopicKind("passed on, 500 x 1 KB, none", 1000, 500, "none"),
-    "small-batches": TopicKind("passed on, 10 x 100 B, zstd", 100, 10, "zstd"),
+    "small-batches": TopicKind("small: 10 x 100 B, zstd", 100, 10, "zstd"),
     "repacked": TopicKind("changed: repacked, 500 x 1 KB, zstd", 1000, 500, "zstd", append_time=True),
     "recompressed": TopicKind("changed: recompressed, zstd to lz4", 1000, 500, "zstd", compression_type="lz4"),
 }
@@ -99,14 +102,14 @@ async def timed(
         raise SystemExit(f"not what it should be: {report.plain()}")
     spark = f", Spark's processes {meter.cpu_s:.1f} s" if make_first_pass else ""
     rate = f"{measured.seconds:6.1f} s  {records / measured.seconds:9,.0f} records/s"
-    print(f"  {title:<38}{rate}  CPU {measured.cpu_s:.2f} s{spark}", flush=True)
+    print(f"  {title:<48}{rate}  CPU {measured.cpu_s:.2f} s{spark}", flush=True)
 
 
 async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> None:
     """Fill and copy each, and verify it in all ways; more than once, for the first time Spark compiles."""
     async with Replicated(*pair) as flow:
         print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
-        print(f"  {'start of the command':<68}CPU {run_command('verify', '--help').cpu_s:.2f} s", flush=True)
+        print(f"  {'start of the command':<78}CPU {run_command('verify', '--help').cpu_s:.2f} s", flush=True)
         for name, kind in {**TOPICS, ONE: TopicKind("one record", 100, 1, "none")}.items():
             records = 1 if name == ONE else options.records
             await asyncio.to_thread(fill, pair[0], name, kind, records, options.partitions)
@@ -116,7 +119,10 @@ async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> No
         for _ in range(options.rounds):
             await timed("one record", settings, ONE, 1)
             for name, kind in TOPICS.items():
-                await timed(kind.title, settings, name, options.records)
+                if kernel.is_available():
+                    await timed(kind.title, settings, name, options.records)
+                with without_kernel():
+                    await timed(f"{kind.title}, no kernel", settings, name, options.records)
         if not options.plain_only:
             await measure_spark(settings, options)
 

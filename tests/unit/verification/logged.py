@@ -75,7 +75,7 @@ class _Group:
     fate: str
 
 
-_FATES = ("passed on", "passed on", "passed on", "split", "recompressed", "stamped anew")
+_FATES = ("passed on", "passed on", "passed on", "split", "recompressed", "stamped anew", "merged", "merged")
 _FAULTS = ("none", "none", "lost", "doubled", "swapped", "moved", "value", "timestamp", "batch doubled", "batch lost")
 
 
@@ -125,6 +125,9 @@ def _copies(draw: st.DrawFn, groups: Sequence[_Group]) -> list[tuple[list[Plain]
                 target += [(part, codec) for part in (records[:middle], records[middle:]) if part]
             case "recompressed":
                 target.append((records, draw(st.sampled_from(("none", "gzip", "snappy")))))
+            case "merged" if target:
+                before, _ = target.pop()
+                target.append(([*before, *records], draw(st.sampled_from(("none", "zstd")))))
             case "stamped anew":
                 target.append(([replace(record, timestamp=record.timestamp + 100) for record in records], codec))
             case _:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import NO_TOPIC_ID
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODECS, HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, Codec, RecordBatch, iter_batches
 from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.verification import batch_comparison
@@ -23,6 +24,8 @@ from tests.support.factories import compare_job
 from tests.unit.kafka.fetch_leader import ORDERS, Leader, Said
 from tests.unit.records.strategies import Plain
 from tests.unit.verification.logged import Copied, batch_of, by_record, compared, copied_logs, old_messages
+
+pytestmark = pytest.mark.usefixtures("either")
 
 
 def plain(numbers: range, shift: int = 0) -> list[Plain]:
@@ -80,6 +83,37 @@ def test_what_was_passed_on_is_not_opened(sizes: list[int], size: int, data: st.
         pieces = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
         found = compared(Copied(source, target, ranges), pieces=pieces)
     assert found == [span.source_end - span.source for span in ranges]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_was_merged_or_cut_otherwise_is_not_opened_in_python(codec: Codec) -> None:
+    """Small batches of the source in a large one, whose ends lie elsewhere than those of the ranges."""
+    if not kernel.is_available():
+        pytest.skip("the reference opens it")
+    source = [batch_of(plain(range(at, at + 3)), codec=codec) for at in range(0, 30, 3)]
+    target = [batch_of(plain(range(first, end), 7), codec="zstd") for first, end in ((0, 14), (14, 15), (15, 30))]
+    ranges = [ComparedRange(at, at + 10, at + 7, at + 17) for at in range(0, 30, 10)]
+
+    def opened(batch: RecordBatch) -> list[DecodedRecord]:
+        raise AssertionError(batch)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batch_comparison, "records_of", opened)
+        for pieces in ((1, 1), (3, 1), (10, 3)):
+            assert compared(Copied(source, target, ranges), pieces=pieces) == [10, 10, 10]
+
+
+@pytest.mark.parametrize("at", [0, 4, 9])
+def test_a_batch_that_does_not_parse_is_told_wherever_the_range_ends(at: int) -> None:
+    """Not even records before what is broken are called equal."""
+    whole = batch_of(plain(range(10)))
+    section = bytearray(whole.view[HEADER_BYTES:])
+    record_bytes = len(section) // 10
+    section[at * record_bytes] = 0x7E
+    broken = rebuilt(whole, bytes(section))
+    source = [batch_of(plain(range(first, first + 5))) for first in (0, 5)]
+    with pytest.raises(CorruptBatchError, match=r"does not parse|too early"):
+        compared(Copied(source, [broken], [ComparedRange(0, 3, 0, 3)]))
 
 
 def rebuilt(batch: RecordBatch, section: bytes, **fields: int) -> RecordBatch:
