@@ -147,11 +147,13 @@ class Replicated:
         statistics: StatisticsSettings | None = None,
         transforms: TransformSettings | None = None,
         request_timeout_ms: int = 30_000,
+        merge: bool = True,
     ) -> MirrorSettings:
         """Settings of the flow alone."""
         flow = FlowSettings(
             name=FLOW,
             enabled=True,
+            merge=merge,
             fetch=fetch or FetchSettings(),
             produce=produce or ProduceSettings(),
             statistics=statistics or StatisticsSettings(),
@@ -182,9 +184,11 @@ class Replicated:
         assert not any(answer.error_code for answer in answers.values()), answers
         return {partition: answer.offset for partition, answer in answers.items()}
 
-    async def copy(self, topics: Collection[str], timeout_s: float = 30.0) -> dict[TopicPartition, PartitionReport]:
+    async def copy(
+        self, topics: Collection[str], timeout_s: float = 30.0, **settings: Any
+    ) -> dict[TopicPartition, PartitionReport]:
         """Copy ``topics`` to their end and stop; returns the last reports."""
-        engine = await self.engine()
+        engine = await self.engine(**settings)
         engine.assign(await self.assignments(topics))
         reports = await engine.caught_up(timeout_s)
         await engine.stop()

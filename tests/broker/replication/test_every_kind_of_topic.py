@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.records import kernel
 from mirror_ray.records.batch import HEADER_BYTES
 from tests.support.clusters import TopicMaker, logged_batches
 from tests.support.kafka import CODECS, Message, produce, sample_messages
@@ -20,14 +21,14 @@ LAST_YEAR_MS = 1_750_000_000_000
 
 @pytest.mark.parametrize("codec", CODECS)
 async def test_batches_pass_through_as_they_are(flow: Replicated, make_topic: TopicMaker, codec: str) -> None:
-    """Codec and compressed payload of each batch on the target's disk are those of the source."""
+    """Where nothing is merged: codec and compressed payload of each batch on the target are those of the source."""
     topic = make_topic(flow.source, 2)
     remote = flow.remote(topic, 2)
     config = flow.source.confluent_config()
     idempotent = {"enable_idempotence": True, "batch_num_messages": 40}
     produce(config, topic, sample_messages(300, partitions=2), codec=codec, **idempotent)
     produce(config, topic, sample_messages(40, partitions=2), codec=codec)
-    await flow.copy([topic])
+    await flow.copy([topic], merge=False)
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
     for partition in range(2):
         source = logged_batches(flow.source.brokers[0], topic, partition)
@@ -36,6 +37,24 @@ async def test_batches_pass_through_as_they_are(flow: Replicated, make_topic: To
             (b.codec, bytes(b.view[HEADER_BYTES:])) for b in source
         ]
         assert {b.codec for b in target} == {codec}
+
+
+@pytest.mark.skipif(not kernel.is_available(), reason="the record kernel was not built")
+@pytest.mark.parametrize("codec", CODECS)
+async def test_small_batches_become_large_ones(flow: Replicated, make_topic: TopicMaker, codec: str) -> None:
+    """Records, timestamps and codec stay; what waits is a fraction of the batches, and no larger."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    config = flow.source.confluent_config()
+    for _ in range(2):
+        produce(config, topic, sample_messages(600), codec=codec, enable_idempotence=True, batch_num_messages=5)
+    await flow.copy([topic])
+    assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
+    source = logged_batches(flow.source.brokers[0], topic)
+    target = logged_batches(flow.target.brokers[0], remote)
+    assert len(target) < len(source) / 20
+    assert {b.codec for b in target} == {codec}
+    assert sum(b.size_bytes for b in target) < sum(b.size_bytes for b in source)
 
 
 async def test_transactions_show_what_was_committed_and_an_open_one_holds_back(
@@ -167,18 +186,36 @@ async def test_large_records_and_batches_over_the_targets_limit(flow: Replicated
 async def test_uncompressed_batches_are_compressed_where_that_is_asked(
     flow: Replicated, make_topic: TopicMaker
 ) -> None:
-    """``compression.type`` applies to what the source left uncompressed, and to nothing else."""
+    """``compression.type`` applies to what the source left uncompressed, and, unmerged, to nothing else."""
     topic = make_topic(flow.source)
     remote = flow.remote(topic)
     config = flow.source.confluent_config()
     for codec in ("none", "lz4"):
         produce(config, topic, sample_messages(100), codec=codec)
-    engine = await flow.engine()
+    engine = await flow.engine(merge=False)
     engine.assign(await flow.assignments([topic], compress_with="zstd"))
     await engine.caught_up()
     await engine.stop()
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
     assert {b.codec for b in logged_batches(flow.target.brokers[0], remote)} == {"zstd", "lz4"}
+
+
+@pytest.mark.skipif(not kernel.is_available(), reason="the record kernel was not built")
+async def test_merged_batches_of_several_codecs_get_the_one_that_is_asked(
+    flow: Replicated, make_topic: TopicMaker
+) -> None:
+    """They have to be encoded with one."""
+    topic = make_topic(flow.source)
+    remote = flow.remote(topic)
+    config = flow.source.confluent_config()
+    for codec in ("none", "lz4", "zstd"):
+        produce(config, topic, sample_messages(10), codec=codec)
+    engine = await flow.engine()
+    engine.assign(await flow.assignments([topic], compress_with="zstd"))
+    await engine.caught_up()
+    await engine.stop()
+    assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
+    assert {b.codec for b in logged_batches(flow.target.brokers[0], remote)} == {"zstd"}
 
 
 def _transactional(config: dict[str, str | int | float | bool], transactional_id: str) -> Producer:
