@@ -36,7 +36,7 @@ async def test_frozen_writer_gives_up_by_itself(
     async with Replicated(clusters.a, fragile) as flow:
         remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
         settings, assignments = flow.settings(fetch=SMALL_FETCHES), await flow.assignments([topic])
-        with EngineProcess(settings, assignments, stop_after=20) as frozen:
+        with EngineProcess(settings, assignments, stop_after=8) as frozen:
             await _until(lambda: frozen.stopped, "the first engine stands still")
             assert sum(end_offsets(fragile.confluent_config(), remote).values()) > 0
             successors = await flow.assignments([topic])
