@@ -28,6 +28,8 @@ class ThroughputFigures:
     batches: int = 0
     #: Of record batches as the target's log holds them.
     wire_bytes: int = 0
+    #: Of the same records as the source's log holds them.
+    source_bytes: int = 0
     #: Estimated from samples.
     uncompressed_bytes: int = 0
     #: Of ``wire_bytes``, those whose uncompressed size was measured, not estimated.
@@ -67,6 +69,11 @@ class ThroughputFigures:
         return self.uncompressed_bytes / self.wire_bytes if self.wire_bytes else None
 
     @property
+    def all_source_bytes(self) -> int:
+        """With an estimate for the untold."""
+        return round(self.all_wire_bytes * self.source_bytes / self.wire_bytes) if self.wire_bytes else 0
+
+    @property
     def all_uncompressed_bytes(self) -> int:
         """With the untold: estimated."""
         return round(self.all_wire_bytes * (self.compression or 1.0))
@@ -80,6 +87,7 @@ class ThroughputFigures:
             "batches": self.batches,
             "wire_bytes": self.all_wire_bytes,
             "told_wire_bytes": self.wire_bytes,
+            "source_bytes": self.all_source_bytes,
             "untold_bytes_estimated": self.untold_bytes,
             "uncompressed_bytes_estimated": self.all_uncompressed_bytes,
             "uncompressed_measured_share": self.measured_bytes / self.wire_bytes if self.wire_bytes else None,
@@ -162,6 +170,7 @@ _SUMS = (
     "records",
     "batches",
     "wire_bytes",
+    "source_bytes",
     "uncompressed_bytes",
     "measured_bytes",
     "restarts",

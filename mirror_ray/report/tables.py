@@ -23,6 +23,7 @@ def _figure(words: Callable[[float | None], str], name: str, which: str | None =
 _FIGURES: tuple[Column, ...] = (
     ("Records", "copied, with the untold", _figure(number, "records")),
     ("Records/s", "mean over the time shown", _figure(number, "records_per_s")),
+    ("On the source", "bytes of record batches as the source holds them", _figure(size, "source_bytes")),
     ("On the wire", "bytes of record batches as the target holds them", _figure(size, "wire_bytes")),
     ("Rate", "bytes on the wire per second, mean over the time shown", _figure(per_second, "wire_bytes_per_s")),
     ("Uncompressed", "estimated from samples", lambda row: f"≈ {size(row['uncompressed_bytes_estimated'])}"),

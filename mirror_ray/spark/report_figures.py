@@ -21,7 +21,10 @@ def aggregated(rows: DataFrame, *keys: str, **more: Column) -> DataFrame:
     ``rows`` are those of ``report_records.completed``; ``more``: further aggregates, by the names of their columns.
     """
     once = ~F.col("told_twice")
-    summed = ("records", "batches", "wire_bytes", "uncompressed_bytes", "restarts", "untold_records", "mismatches")
+    summed = (
+        *("records", "batches", "wire_bytes", "source_bytes", "uncompressed_bytes"),
+        *("restarts", "untold_records", "mismatches"),
+    )
     columns = {
         "told": F.count_if(once),
         **{name: F.sum(F.when(once, F.col(name)).otherwise(0)) for name in summed},

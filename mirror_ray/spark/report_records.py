@@ -16,12 +16,12 @@ _COUNTS: Final = (
     *("records", "batches", "wire_bytes", "sampled_wire_bytes", "sampled_uncompressed_bytes", "restarts"),
 )
 #: May be null.
-_LAGS: Final = ("lag_records", "lag_ms", "lag_records_max")
+_NULLABLE: Final = ("lag_records", "lag_ms", "lag_records_max", "source_bytes")
 
 _FIELDS: Final = ", ".join(
     (
         *(f"{name} string" for name in (*_TEXTS, "codec")),
-        *(f"{name} bigint" for name in (*_COUNTS, "epoch", *_LAGS)),
+        *(f"{name} bigint" for name in (*_COUNTS, "epoch", *_NULLABLE)),
         "shared boolean",
     )
 )
@@ -91,7 +91,8 @@ def completed(intervals: DataFrame) -> DataFrame:
 
     Further columns: ``told_twice``; ``untold_records``, target offsets between this interval and those before that are
     in none, 0 in a shared topic; ``uncompressed_bytes``, estimated by the interval's own samples, or by the
-    newest before it where it has none; ``mismatches``, 1 where offsets and records differ.
+    newest before it where it has none; ``source_bytes``, those on the wire where they were not counted;
+    ``mismatches``, 1 where offsets and records differ.
     """
     order = ("target_from", "target_to", "from_ms", *_POSITION)
     before = Window.partitionBy(*_LOG).orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
@@ -105,7 +106,7 @@ def completed(intervals: DataFrame) -> DataFrame:
     ratio = F.coalesce(F.last(own_ratio, ignorenulls=True).over(until_here), F.lit(1.0))
     estimate = F.col("sampled_uncompressed_bytes") + (F.col("wire_bytes") - F.col("sampled_wire_bytes")) * ratio
     advance = F.col("target_to") - F.col("target_from")
-    return intervals.select(
+    return intervals.withColumn("source_bytes", F.coalesce("source_bytes", "wire_bytes")).select(
         "*",
         same.alias("told_twice"),
         F.when(F.col("shared"), 0).otherwise(F.greatest(F.coalesce(gap, F.lit(0)), F.lit(0))).alias("untold_records"),
@@ -117,7 +118,7 @@ def completed(intervals: DataFrame) -> DataFrame:
 def _is_malformed() -> Column:
     """A field is missing, not of its type, or can't be."""
     absent = (F.col(f"it.{name}").isNull() for name in (*_TEXTS, *_COUNTS, "epoch", "shared", "latency_ms"))
-    outside = (F.coalesce(~F.col(f"it.{name}").between(0, _MOST), F.lit(False)) for name in (*_COUNTS, *_LAGS))
+    outside = (F.coalesce(~F.col(f"it.{name}").between(0, _MOST), F.lit(False)) for name in (*_COUNTS, *_NULLABLE))
     malformed_bucket = F.exists(
         F.map_entries("it.latency_ms"),
         lambda bucket: ~bucket["key"].rlike(_BUCKET) | F.coalesce(~bucket["value"].between(0, _MOST), F.lit(True)),

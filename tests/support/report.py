@@ -19,6 +19,7 @@ def aggregates(scale: int = 1, **changes: Any) -> dict[str, Any]:
         "records": 6000 * scale,
         "batches": 60 * scale,
         "wire_bytes": 600_000 * scale,
+        "source_bytes": 1_200_000 * scale,
         "uncompressed_bytes": 2_400_000 * scale,
         "measured_bytes": 60_000 * scale,
         "restarts": 0,

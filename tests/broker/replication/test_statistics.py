@@ -66,6 +66,9 @@ async def test_sums_are_what_the_target_holds(flow: Replicated, make_topic: Topi
             assert sum(row.records for row in ours) == len(values[partition])
             assert sum(row.batches for row in ours) == len(logged)
             assert sum(row.wire_bytes for row in ours) == sum(len(batch.view) for batch in logged)
+            if codec != "transactions":
+                found = logged_batches(flow.source.brokers[0], topic, partition)
+                assert sum(row.source_bytes or 0 for row in ours) == sum(len(batch.view) for batch in found)
             assert ours[0].target_from == 0
             assert ours[-1].target_to == len(values[partition])
             assert ours[-1].lag_records == ours[-1].lag_ms == 0

@@ -22,6 +22,7 @@ FIGURES = st.builds(
     ThroughputFigures,
     records=_COUNT,
     wire_bytes=_COUNT,
+    source_bytes=_COUNT,
     untold_records=_COUNT,
     latency_ms=_BUCKETS,
     lag_ms_max=st.none() | _COUNT,
@@ -32,8 +33,15 @@ FIGURES = st.builds(
 
 def row(**changes: Any) -> dict[str, Any]:
     """A row of the aggregates: ten records of 100 bytes, that unpack to 300."""
-    counts = {"told": 1, "records": 10, "batches": 2, "wire_bytes": 1000, "uncompressed_bytes": 3000}
-    more = {"measured_bytes": 500, "restarts": 1, "untold_records": 4, "told_twice": 0, "mismatches": 0}
+    counts = {"told": 1, "records": 10, "batches": 2, "wire_bytes": 1000, "source_bytes": 2500}
+    more = {
+        "uncompressed_bytes": 3000,
+        "measured_bytes": 500,
+        "restarts": 1,
+        "untold_records": 4,
+        "told_twice": 0,
+        "mismatches": 0,
+    }
     lags = {"lag_ms": {0: 1}, "lag_records": None, "lag_ms_max": 0, "lag_records_max": None}
     return {**counts, **more, **lags, "latency_ms": {10: 10}, "from_ms": 5, "to_ms": 9, **changes}
 
@@ -44,6 +52,7 @@ def test_what_was_not_told_takes_the_mean() -> None:
     assert (figures.all_records, figures.all_wire_bytes, figures.untold_bytes) == (14, 1400, 400)
     assert figures.compression == 3.0
     assert figures.all_uncompressed_bytes == 4200
+    assert figures.plain()["source_bytes"] == 3500
     plain = figures.plain()
     assert plain["latency_ms"] == {"p50": 10, "p95": 10, "p99": 10, "max": 10}
     assert plain["lag_records"] == {"p50": None, "p95": None, "p99": None, "max": None}
@@ -53,6 +62,7 @@ def test_what_was_not_told_takes_the_mean() -> None:
 def test_nothing_copied_is_no_ratio() -> None:
     """Nor an error."""
     empty = figures_of(row(records=0, wire_bytes=0, uncompressed_bytes=0, latency_ms=None, untold_records=7))
+    assert empty.all_source_bytes == 0
     assert (empty.compression, empty.untold_bytes, empty.all_records) == (None, 0, 7)
     assert total([]).plain()["compression_ratio_estimated"] is None
 
