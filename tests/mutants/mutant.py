@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -20,6 +20,11 @@ class Mutant:
     new: str
     #: Test files of the fast tiers that are run first.
     tests: tuple[str, ...]
+
+    @property
+    def is_of_kernel(self) -> bool:
+        """Whether the record kernel has to be built with it."""
+        return self.file.startswith("kernel/")
 
     def applied(self, text: str) -> str:
         """The file's text with the fault.
@@ -40,11 +45,20 @@ def mutants_of(module: str, *tests: str) -> Callable[[str, str], Mutant]:
         module: A path below ``mirror_ray/``, without its suffix.
         tests: Test files that should notice, below ``tests/unit/`` and without ``test_``.
     """
-    paths = tuple(f"tests/unit/{folder}/test_{name}.py" for folder, name in (test.split("/") for test in tests))
+    return _maker(module, f"mirror_ray/{module}.py", tests)
+
+
+def kernel_mutants_of(module: str, *tests: str) -> Callable[[str, str], Mutant]:
+    """The same of a module of the record kernel, by its name."""
+    return _maker(f"kernel/{module}", f"kernel/src/{module}.rs", tests)
+
+
+def _maker(name: str, file: str, tests: Sequence[str]) -> Callable[[str, str], Mutant]:
+    paths = tuple(f"tests/unit/{folder}/test_{test}.py" for folder, test in (test.split("/") for test in tests))
 
     def make(wrong: str, marked: str) -> Mutant:
         before, old, new, after = re.split("[«→»]", marked)
         old, new = before + old + after, before + new + after
-        return Mutant(name=f"{module}: {wrong}", file=f"mirror_ray/{module}.py", old=old, new=new, tests=paths)
+        return Mutant(name=f"{name}: {wrong}", file=file, old=old, new=new, tests=paths)
 
     return make

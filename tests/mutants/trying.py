@@ -45,7 +45,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         """Copy what the fast tiers need: all but hidden files and what is built."""
-        self._root, self._said = folder / "project", folder / "said"
+        self._root, self._said, self._built = folder / "project", folder / "said", folder / "cargo"
         self._root.mkdir()
         for path in sorted(_ROOT.iterdir()):
             if path.is_dir() and not path.name.startswith(".") and path.name not in ("build", "dist"):
@@ -75,11 +75,15 @@ class Bench:
         text = path.read_text()
         try:
             _write(path, mutant.applied(text))
+            if mutant.is_of_kernel:
+                self._build_kernel()
             killed_by = self.fails(mutant.tests, _FIRST_S)
             if killed_by is None and whole:
                 killed_by = self.fails(WHOLE)
         finally:
             _write(path, text)
+            if mutant.is_of_kernel:
+                self._build_kernel()
         return Verdict(mutant, killed_by, time.monotonic() - began_s)
 
     def fails(self, tests: Sequence[str], seconds: int = _WHOLE_S) -> str | None:
@@ -105,6 +109,24 @@ class Bench:
         if status < 0:
             return f"a process that died of signal {-status}"
         raise TryingError(f"the tests do not run (status {status}):\n{said[-2000:]}")
+
+    def _build_kernel(self) -> None:
+        command = ["cargo", "build", "--quiet", "--release", "--locked", "--features", "python"]
+        try:
+            built = subprocess.run(
+                [*command, "--target-dir", self._built],
+                cwd=self._root / "kernel",
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except OSError as error:
+            raise TryingError(f"the kernel's mutants need Cargo: {error}") from None
+        if built.returncode:
+            raise TryingError(f"the kernel does not build:\n{built.stderr[-2000:]}")
+        extension = self._root / "mirror_ray/records/_kernel.abi3.so"
+        extension.unlink(missing_ok=True)
+        shutil.copy(self._built / "release/lib_kernel.so", extension)
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(self._root), "HYPOTHESIS_STORAGE_DIRECTORY": str(self._said.parent)}

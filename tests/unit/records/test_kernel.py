@@ -35,7 +35,7 @@ def with_epoch(data: bytearray, epoch: int) -> RecordBatch:
     return parsed(data)
 
 
-def old_batch(records: list[Plain], codec: Codec, magic: int) -> RecordBatch:
+def old_batch(records: list[Plain], codec: Codec, magic: int, attributes: int) -> RecordBatch:
     """Messages of magic 0 or 1, compressed ones in a wrapper with the last one's offset."""
     first, last = records[0].offset, records[-1].offset
     inner = b"".join(
@@ -50,7 +50,9 @@ def old_batch(records: list[Plain], codec: Codec, magic: int) -> RecordBatch:
     )
     if codec == "none":
         return parsed(inner)
-    return parsed(message(magic, last, compress(codec, inner), timestamp=9, attributes=CODECS.index(codec)))
+    return parsed(
+        message(magic, last, compress(codec, inner), timestamp=9, attributes=attributes | CODECS.index(codec))
+    )
 
 
 @st.composite
@@ -66,7 +68,9 @@ def logs(draw: st.DrawFn) -> list[RecordBatch]:
         if magic == 2:
             batches.append(with_epoch(compressed_bytes(records, codec, attributes=draw(ATTRIBUTES)), epoch))
         else:
-            batches.append(old_batch(records, "gzip" if codec == "zstd" else codec, magic))
+            batches.append(
+                old_batch(records, "gzip" if codec == "zstd" else codec, magic, draw(st.sampled_from((0, 8))))
+            )
         offset = batches[-1].next_offset
     return batches
 
@@ -145,6 +149,19 @@ def test_merged_batches_have_the_references_bytes(
     for piece in made:
         verify(piece.batch)
         assert piece.uncompressed_bytes == piece.batch.size_bytes
+
+
+@pytest.mark.parametrize(("spare_bytes", "expected"), [(0, [4, 2]), (-1, [2, 2, 2]), (1, [4, 2])])
+def test_a_merged_batch_takes_what_fits(spare_bytes: int, expected: list[int]) -> None:
+    """To the byte, by the sizes of what was produced; a batch that is larger alone stays whole."""
+    plain = [[Plain(offset=at, timestamp=1), Plain(offset=at + 1, timestamp=1)] for at in (0, 2, 4)]
+    batches = [parsed(compressed_bytes(records, "none")) for records in plain]
+    merge_bytes = 2 * payload_bytes(batches[0]) + spare_bytes
+    for room, counts in ((merge_bytes, expected), (0, [2, 2, 2])):
+        made = kernel.repack_batches(
+            batches, codec="none", merge_bytes=room, max_batch_bytes=WIDE, from_offset=0, leave_out=()
+        )
+        assert [piece.batch.count for piece in made] == counts
 
 
 @given(cases(), st.integers(150, 2000), st.sampled_from((0, 3000)))

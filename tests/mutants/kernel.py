@@ -1,0 +1,31 @@
+"""Faults in the record kernel: in what it merges, divides, and calls the same."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import kernel_mutants_of
+
+_repack = kernel_mutants_of("repack", "records/kernel")
+_builder = kernel_mutants_of("builder", "records/kernel")
+_records = kernel_mutants_of("records", "records/kernel", "records/kernel_hostile")
+_legacy = kernel_mutants_of("legacy", "records/kernel", "records/kernel_hostile")
+_compare = kernel_mutants_of("compare", "verification/batch_comparison")
+
+MUTANTS = (
+    _repack("records before the position are taken", "«offset >= self.from_offset→true»"),
+    _repack("what is to be left out is taken", "«!self.leave_out.iter()→!self.leave_out[..0].iter()»"),
+    _repack("batches of two leader epochs are merged", "(full || «batch.leader_epoch() != leader_epoch→false»)"),
+    _repack("more is merged than is allowed", "batch.payload_bytes() > «how.merge_bytes→2 * how.merge_bytes»"),
+    _builder("runs go on over a gap", "«first.wrapping_add(*count) == record.offset→*first <= record.offset»"),
+    _builder("halves are no halves", "let middle = self.count / «2→3»;"),
+    _builder("the first part leads behind the whole", "max_batch_bytes, «middle→source_next», leader_epoch, pieces)"),
+    _builder("timestamps count from 0", "record.timestamp.wrapping_sub(«self.base_timestamp→0»)"),
+    _records("LogAppendTime is forgotten", "timestamp: «append_time.unwrap_or(timestamp)→timestamp»"),
+    _records("bytes behind the records are let pass", "    if «at == payload.len()→true» {"),
+    _records("offsets may come again", "&& «previous < delta→previous <= delta»"),
+    _legacy("inner offsets are absolute in magic 1", "Some(last) if wrapper.magic == «1→9»"),
+    _legacy("the wrapper's time is forgotten", "«append_time.unwrap_or(message.timestamp)→message.timestamp»"),
+    _compare("tails do not count", "«here[mine.from..mine.to] == there[theirs.from..theirs.to]→true»"),
+    _compare("sections do not count", "|| «mine.section(&here) != theirs.section(&there)→false»"),
+    _compare("other parts of batches are the same", "«(first, end) != theirs.deltas(&there)→false»"),
+    _compare("records outside of the range are compared", "if «(start..end).contains(&record.offset)→true» {"),
+)
