@@ -24,6 +24,7 @@ MUTANTS = (
     _records("offsets may come again", "&& «previous < delta→previous <= delta»"),
     _legacy("inner offsets are absolute in magic 1", "Some(last) if wrapper.magic == «1→9»"),
     _legacy("the wrapper's time is forgotten", "«append_time.unwrap_or(message.timestamp)→message.timestamp»"),
+    _compare("timestamps do not count", "&& («!timestamps→true» || mine.timestamp"),
     _compare("tails do not count", "«here[mine.from..mine.to] == there[theirs.from..theirs.to]→true»"),
     _compare("sections do not count", "|| «mine.section(&here) != theirs.section(&there)→false»"),
     _compare("other parts of batches are the same", "«(first, end) != theirs.deltas(&there)→false»"),

@@ -116,6 +116,14 @@ def test_a_batch_that_does_not_parse_is_told_wherever_the_range_ends(at: int) ->
         compared(Copied(source, [broken], [ComparedRange(0, 3, 0, 3)]))
 
 
+def test_another_timestamp_of_one_record_is_a_difference_where_timestamps_count() -> None:
+    """In a batch whose base and greatest timestamp are the source's, cut otherwise."""
+    other = [Plain(offset=at, timestamp=5 + (at + (at == 4)) % 3, value=b"%d" % at) for at in range(9)]
+    source, ranges = [batch_of(plain(range(4))), batch_of(plain(range(4, 9)))], [ComparedRange(0, 9, 0, 9)]
+    assert compared(Copied(source, [batch_of(other)], ranges)) == [None]
+    assert compared(Copied(source, [batch_of(other)], ranges), timestamps=False) == [9]
+
+
 def rebuilt(batch: RecordBatch, section: bytes, **fields: int) -> RecordBatch:
     """The same with another record section, or other fields in its header."""
     header = batch._asdict() | fields | {"length": HEADER_BYTES - LOG_OVERHEAD_BYTES + len(section)}
