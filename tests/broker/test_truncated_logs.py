@@ -31,10 +31,14 @@ _OLD_MS = 2 * 86_400_000
 
 
 def settings(pair: Clusters, source: str, policy: str, *topics: str, shared: Collection[str] = ()) -> MirrorSettings:
-    """A flow of these topics, from the first cluster under this alias, that answers all faults by ``policy``."""
+    """A flow of these topics, from the first cluster under this alias, that answers all faults by ``policy``.
+
+    Nothing is merged: logs are cut off where the source's batches begin.
+    """
     patterns = tuple(rf"{source}\.{topic}" for topic in shared)
     chosen = TopicSettings(include=topics, refresh_interval_s=0.5, shared_remote=patterns)
-    return settings_of({source: pair.a, "B": pair.b}, f"{source}->B", topics=chosen, trouble={"policy": policy})
+    clusters = {source: pair.a, "B": pair.b}
+    return settings_of(clusters, f"{source}->B", topics=chosen, trouble={"policy": policy}, merge=False)
 
 
 def fill(cluster: KafkaCluster, topic: str, first: int, last: int, age_ms: int = 0) -> None:

@@ -70,8 +70,8 @@ async def _assign_shared(
 
 
 async def _copy_shared(flow: Replicated, topic: str, producer: tuple[int, int], anchor: OffsetPair) -> OffsetPair:
-    """Copy it to its end; returns the pair there."""
-    engine = await flow.engine()
+    """Copy it to its end, batch by batch; returns the pair there."""
+    engine = await flow.engine(merge=False)
     await _assign_shared(flow, engine, topic, producer, anchor)
     reports = await engine.caught_up()
     await engine.stop()
