@@ -8,8 +8,9 @@
 //! `records::RECORDS_LIMIT` records; one that is over either is refused within 256 MB, whatever it says of itself. One
 //! that is not is encoded anew in as much again, and compressed in as much as its codec makes of it. Beside these there
 //! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
-//! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving. Comparing unpacks a batch of either side at
-//! once, with 32 bytes for each of its records.
+//! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
+//! What one call merges unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
+//! bytes for each of its records.
 //!
 //! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are
 //! unpacked here: no window is needed to unpack a frame as a whole. And a record that is too large alone is

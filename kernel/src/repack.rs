@@ -2,8 +2,8 @@
 
 use crate::builder::{Builder, Piece};
 use crate::codecs::Codec;
-use crate::error::Result;
-use crate::records::open;
+use crate::error::{Result, corrupt};
+use crate::records::{UNPACKED_LIMIT_BYTES, open};
 
 /// What becomes of the records.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +29,13 @@ impl Repacking<'_> {
 /// Encodes the records of all batches in `parts` again; each part holds whole batches, in order, and no markers.
 ///
 /// The checksums of the batches were compared before. A new batch ends where a source batch does, unless it is divided;
-/// its records are of one leader epoch.
+/// its records are of one leader epoch. Fails where all together unpack to more than `UNPACKED_LIMIT_BYTES`.
 pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut scratch = Vec::new();
     let room = how.merge_bytes.min(2 * parts.iter().map(|part| part.len()).sum::<usize>());
     let mut builder = Builder::with_room(room);
-    let (mut source_next, mut leader_epoch) = (-1, -1);
+    let (mut source_next, mut leader_epoch, mut unpacked_bytes) = (-1, -1, 0);
     for part in parts {
         let mut rest = *part;
         while !rest.is_empty() {
@@ -48,6 +48,10 @@ pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
             source_next =
                 batch.for_each(|record| if how.takes(record.offset) { builder.add(record) } else { Ok(()) })?;
             builder.source_batch_ends(batch.size_bytes());
+            unpacked_bytes += batch.payload_bytes();
+            if unpacked_bytes > UNPACKED_LIMIT_BYTES {
+                return corrupt(format!("together they unpack to more than {UNPACKED_LIMIT_BYTES} bytes"));
+            }
             leader_epoch = batch.leader_epoch();
             rest = &rest[batch.size_bytes()..];
         }

@@ -17,6 +17,7 @@ from mirror_ray.records.codecs import compress, decompress
 from mirror_ray.records.decode import DecodedRecord, records_from, records_of
 from mirror_ray.records.repack import compress_batch, encode, pack, repack
 from mirror_ray.records.repacked_batch import RepackedBatch
+from mirror_ray.replication import merge_rules
 from tests.support.factories import parsed
 from tests.support.kernels import needs_kernel, without_kernel
 from tests.unit.records.strategies import Plain, compressed_bytes, message, plain_records
@@ -266,6 +267,14 @@ def test_nothing_comes_of_nothing() -> None:
     batch = parsed(compressed_bytes([Plain(offset=3, timestamp=1)], "none"))
     assert not kernel.repack_batches([], codec="none", merge_bytes=0, max_batch_bytes=WIDE, from_offset=0)
     assert not kernel.repack_batches([batch], codec="none", merge_bytes=0, max_batch_bytes=WIDE, from_offset=4)
+
+
+def test_what_is_merged_has_a_common_bound() -> None:
+    """Many batches of a few KB each may unpack to a hundred times that; they are not all unpacked."""
+    bomb = parsed(compressed_bytes([Plain(offset=0, timestamp=0, value=bytes(30 << 20))], "zstd"))
+    assert bomb.size_bytes < merge_rules.LARGEST_SMALL_BYTES["zstd"]
+    with pytest.raises(CorruptBatchError, match="together they unpack to more than"):
+        kernel.repack_batches([bomb] * 10, codec="zstd", merge_bytes=512 << 10, max_batch_bytes=1 << 20, from_offset=0)
 
 
 def test_a_batch_that_does_not_parse_spoils_the_merge() -> None:
