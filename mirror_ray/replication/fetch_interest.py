@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from mirror_ray.kafka.fetch import FetchPosition, PartitionKey
 from mirror_ray.kafka.metadata import topic_id_bytes
@@ -46,15 +46,6 @@ class FetchInterest:
         """How many partitions in the session have more to bring, as far as is known."""
         return len(self._behind)
 
-    @property
-    def behind(self) -> Collection[PartitionReplication]:
-        """Those partitions."""
-        return self._behind
-
-    def key(self, copy: PartitionReplication) -> PartitionKey:
-        """Return how requests name one of these partitions."""
-        return self._keys[copy]
-
     def copy(self, key: PartitionKey) -> PartitionReplication | None:
         """Return the partition of an answer."""
         return self._copies.get(key)
@@ -68,15 +59,14 @@ class FetchInterest:
         self._copies[key] = copy
         self._touched.add(copy)
 
-    def remove(self, copy: PartitionReplication) -> PartitionKey | None:
-        """Leave a partition out; returns its key, None if it is none of these."""
+    def remove(self, copy: PartitionReplication) -> None:
+        """Leave a partition out."""
         key = self._keys.pop(copy, None)
         if key is not None:
             self._copies.pop(key, None)
             self.session.forget(key)
         for waiting in (self._touched, self._without_memory, self._throttled, self._behind):
             waiting.discard(copy)
-        return key
 
     def touch(self, copy: PartitionReplication) -> bool:
         """Look at a partition before the next request; False if it is none of these."""
@@ -108,23 +98,11 @@ class FetchInterest:
 
     def is_asked_for(self, copy: PartitionReplication, key: PartitionKey) -> bool:
         """Whether an answer is for where the partition is now."""
-        return self.session.asked(key) == _position(copy)
-
-    def ask_ahead(self, key: PartitionKey, offset: int) -> None:
-        """Ask in the next request from a guessed offset: no epoch is known of what lies before it."""
-        self.session.want(key, FetchPosition(offset))
-        self._touched.add(self._copies[key])
+        return self.session.position(key) == _position(copy)
 
     def throttled_s(self, now_s: float) -> float | None:
         """Seconds until a partition that waits for its topic's limit may go on; None: no partition does."""
         return self._throttled_until_s - now_s if self._throttled else None
-
-    def update_beside(self, kept: Collection[PartitionReplication], now_s: float) -> None:
-        """Do as ``update_session`` but for those that are kept as they are, until they are looked at again."""
-        later = self._touched & set(kept)
-        self._touched -= later
-        self.update_session(now_s)
-        self._touched = later
 
     def update_session(self, now_s: float) -> None:
         """Put those that were touched into the session, or take them out of it."""
@@ -144,12 +122,11 @@ class FetchInterest:
                 else:
                     self._behind.discard(copy)
             else:
+                self.session.forget(key)
                 self._behind.discard(copy)
-                if copy.may_fetch:
-                    self.session.pause(key)
+                if copy.state.fetches and not copy.fetched_all:
                     self._without_memory.add(copy)
                 else:
-                    self.session.forget(key)
                     self._without_memory.discard(copy)
         self._touched.clear()
 

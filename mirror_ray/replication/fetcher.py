@@ -1,26 +1,25 @@
 """The source side of a flow's data path: one loop for each source broker, one fetch session, one connection.
 
-The next request goes out before the last answer is processed, so that the broker reads while batches are rewritten. On
-a long link more of them are under way, where it can be guessed what comes next (``fetch_ahead``): the broker takes them
-up one after another, in the same session.
+The next request goes out before the last answer is processed, so that the broker reads while batches are rewritten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.connection import Answer, Connection
-from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, error_info
+from mirror_ray.kafka.connection import Connection
+from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, OFFSET_OUT_OF_RANGE, PASSING, error_info
+from mirror_ray.model.errors import CorruptBatchError, MirrorError
+from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.backoff import Backoff
-from mirror_ray.replication.fetch_ahead import FetchAhead
-from mirror_ray.replication.fetch_answers import FetchAnswers, FetchedBatches
+from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.fetch_interest import FetchInterest
 from mirror_ray.replication.fetch_size import FetchSize
 from mirror_ray.replication.partition import PartitionReplication
@@ -29,48 +28,63 @@ from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.supervision import supervise
 from mirror_ray.replication.throttle import FetchThrottle
 
+log = logging.getLogger(__name__)
+
+#: Errors that mean: not here, or not now.
+_MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
 #: How long a request waits while a partition is left out for lack of memory: it should come back soon.
 _WITHOUT_MEMORY_WAIT_MS = 5
-#: Requests under way at most. They fill 100 ms of 250 MB/s, if there is memory for so much.
-MOST_UNDER_WAY = 8
+#: An answer may stay in memory because of a part of it that is not smaller than this fraction.
+_SMALL_PART = 8
+#: So much is sent through transforms at a time: some ten milliseconds for the transforms that mirror-ray provides.
+_TRANSFORMED_CHUNK_BYTES = 64 << 10
+#: So many batches of one answer are small ones: a chunk of them becomes about one batch where they are merged.
+_SMALL_BATCHES = 32
+_SMALL_BATCHES_CHUNK_BYTES = 512 << 10
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the status of a broker's partitions shows why.
 _ATTEMPTS_UNNOTICED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class FetchUnderWay:
-    """A request that was sent, and its answer to come."""
+def detached(records: memoryview, answer_bytes: int) -> memoryview:
+    """Copy records that are a small part of their answer: if they wait for long they must not keep all of it."""
+    return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
 
-    answer: Answer
-    limits: fetch.FetchParameters
-    asked_s: float
-    #: Of the budget, until the answer is there.
-    reserved_bytes: int
-    #: Partitions that were asked for from a guessed offset, and that offset.
-    guesses: Mapping[fetch.PartitionKey, int]
+
+def chunks(batches: Sequence[RecordBatch], size_bytes: int) -> Iterator[Sequence[RecordBatch]]:
+    """Yield the batches in order, as many at a time as reach that size; without batches one empty chunk."""
+    first = size = 0
+    for number, batch in enumerate(batches, start=1):
+        size += batch.size_bytes
+        if size >= size_bytes:
+            yield batches[first:number]
+            first, size = number, 0
+    if first < len(batches) or not batches:
+        yield batches[first:]
 
 
 @dataclass(slots=True)
-class FetchLink:
-    """A connection, how much is asked for on it, and what is under way, oldest first."""
+class FetchedBatches:
+    """Batches of one partition, fetched and not processed yet."""
 
-    connection: Connection
-    version: int
-    size: FetchSize
-    ahead: FetchAhead
-    under_way: deque[FetchUnderWay] = field(default_factory=deque)
-    #: Room that a request ahead waits for; 0: none does.
-    wanted_bytes: int = 0
-    #: Answers since a request was sent ahead.
-    answers_alone: int = 0
+    copy: PartitionReplication
+    batches: list[RecordBatch]
+    aborted: list[tuple[int, int]]
+    #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
+    offsets: tuple[int, int]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """How much to process at a time; 0: all of it, for that is quick."""
+        if self.copy.transforms is not None:
+            return _TRANSFORMED_CHUNK_BYTES
+        return _SMALL_BATCHES_CHUNK_BYTES if len(self.batches) > _SMALL_BATCHES else 0
 
 
 class Fetcher:
     """Fetches partitions that were ``add``-ed from one broker, until ``close``.
 
-    No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most. For comparison
-    alone, ``most_under_way``: how many requests at a time.
+    No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most.
     """
 
     def __init__(
@@ -84,7 +98,6 @@ class Fetcher:
         receive_buffer_bytes: int,
         throttle: FetchThrottle,
         events: PartitionEvents,
-        most_under_way: int = MOST_UNDER_WAY,
     ) -> None:
         self.broker_id = broker_id
         self._cluster = cluster
@@ -95,10 +108,7 @@ class Fetcher:
         self._throttle = throttle
         self._events = events
         self._interest = FetchInterest(throttle)
-        self._answers = FetchAnswers(self._interest, throttle, events)
         self._backoff = Backoff(_FIRST_BACKOFF_S, _LAST_BACKOFF_S)
-        self._link: FetchLink | None = None
-        self._most_under_way = most_under_way
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch {purpose} from broker {broker_id}")
 
@@ -112,9 +122,7 @@ class Fetcher:
 
     def remove(self, copy: PartitionReplication) -> None:
         """Leave the partition out, and drop what is under way for it."""
-        key = self._interest.remove(copy)
-        if key is not None:
-            self._answers.ahead.forget(key)
+        self._interest.remove(copy)
 
     def touch(self, copy: PartitionReplication) -> None:
         """Look again whether and from where the partition is to be fetched."""
@@ -125,9 +133,6 @@ class Fetcher:
         """Acknowledgements freed memory: look again at what was left out."""
         if self._interest.memory_freed() or not self._budget.exhausted:
             self._wake.set()
-        link = self._link
-        if link is not None and 0 < link.wanted_bytes <= self._budget.free_bytes:
-            self._ask_ahead(link)
 
     def limits_changed(self) -> None:
         """Look again at what waits for a limit."""
@@ -164,112 +169,49 @@ class Fetcher:
 
     async def _exchange(self, connection: Connection, version: int) -> None:
         """Request and process until the connection fails."""
-        size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
-        ahead = self._answers.ahead = FetchAhead(connection.round_trip_s if self._most_under_way > 1 else 0.0)
-        self._link = link = FetchLink(connection, version, size, ahead)
-        try:
-            await self._keep_asking(link)
-        finally:
-            self._link = None
-            for request in link.under_way:
-                self._budget.reserved_bytes -= request.reserved_bytes
-
-    async def _keep_asking(self, link: FetchLink) -> None:
         loop = asyncio.get_running_loop()
-        interest, session, answers = self._interest, self._interest.session, self._answers
+        size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
+        interest, session = self._interest, self._interest.session
         arrived: list[FetchedBatches] = []
         while True:
-            if not link.under_way:
-                interest.update_session(loop.time())
-                limit_s = self._throttle.wait_s(loop.time()) if self._throttle.on else 0.0
-                if len(session) == 0 or self._budget.exhausted or limit_s > 0:
-                    if not arrived:
-                        await self._rest(limit_s)
-                    await answers.process(arrived)
-                    arrived = []
-                    continue
-                link.ahead.begin_anew()
-                extra_bytes = link.size.extra_bytes(self._budget.free_bytes)
-                self._ask(link, self._limits(link.size, extra_bytes), extra_bytes)
-            self._ask_ahead(link)
-            await answers.process(arrived)
-            arrived = []
-            answer = await link.under_way[0].answer
-            request = link.under_way.popleft()
-            self._budget.reserved_bytes -= request.reserved_bytes
-            response = fetch.decode_fetch(link.version, answer)
+            interest.update_session(loop.time())
+            limit_s = self._throttle.wait_s(loop.time()) if self._throttle.on else 0.0
+            if len(session) == 0 or self._budget.exhausted or limit_s > 0:
+                if not arrived:
+                    await self._rest(limit_s)
+                await self._process(arrived)
+                arrived = []
+                continue
+            epoch, wanted, forgotten = session.next_request()
+            extra_bytes = size.extra_bytes(self._budget.free_bytes)
+            limits = self._limits(size, extra_bytes)
+            by_partition = interest.partition_limits(wanted)
+            body = fetch.encode_fetch(version, limits, epoch, wanted, forgotten, limits=by_partition)
+            asked_s = loop.time()
+            self._budget.reserved_bytes += extra_bytes
+            try:
+                future = connection.send(fetch.API_KEY, version, version >= fetch.FIRST_FLEXIBLE_VERSION, [body])
+                await self._process(arrived)
+                answer = await future
+            finally:
+                self._budget.reserved_bytes -= extra_bytes
+            response = fetch.decode_fetch(version, answer)
+            size.answered(loop.time() - asked_s, full=_is_full(response, len(answer), limits))
             if response.error_code in FETCH_SESSION_ERRORS:
-                await self._lose_session(link)
+                session.restart()
+                arrived = []
                 continue
             if response.error_code:
                 raise OSError(f"Fetch answered {error_info(response.error_code).name}")
             session.answered(response.session_id)
-            arrived = answers.receive(response.partitions, len(answer), request.limits, request.guesses)
-            link.answers_alone += 1
-            full = _is_full(response, len(answer), request.limits)
-            # Larger answers are for where nothing is asked ahead: and the first one is what that needs to begin.
-            if link.answers_alone > 1 or not full:
-                link.size.answered(loop.time() - request.asked_s, full=full)
+            arrived = self._receive(response.partitions, len(answer))
             self._backoff.succeeded()
             if response.throttle_ms:
                 # Before anything else can happen to the partitions: what arrived belongs to where they are now.
-                await answers.process(arrived)
+                await self._process(arrived)
                 arrived = []
                 self._throttle.throttled_by_source(response.throttle_ms / 1000, loop.time())
                 await asyncio.sleep(response.throttle_ms / 1000)
-
-    def _ask(
-        self,
-        link: FetchLink,
-        limits: fetch.FetchParameters,
-        reserved_bytes: int,
-        guesses: Mapping[fetch.PartitionKey, int] = MappingProxyType({}),
-    ) -> None:
-        """Send the session's next request."""
-        epoch, wanted, forgotten = self._interest.session.next_request()
-        by_partition = self._interest.partition_limits(wanted)
-        body = fetch.encode_fetch(link.version, limits, epoch, wanted, forgotten, limits=by_partition)
-        flexible = link.version >= fetch.FIRST_FLEXIBLE_VERSION
-        answer = link.connection.send(fetch.API_KEY, link.version, flexible, [body])
-        for key, position in wanted.items():
-            link.ahead.asked(key, position.offset, limits.max_partition_bytes)
-        self._budget.reserved_bytes += reserved_bytes
-        now_s = asyncio.get_running_loop().time()
-        link.under_way.append(FetchUnderWay(answer, limits, now_s, reserved_bytes, guesses))
-
-    def _ask_ahead(self, link: FetchLink) -> None:
-        """Send requests for what comes behind those under way, as long as it can be guessed and there is memory."""
-        interest, link.wanted_bytes = self._interest, 0
-        while link.ahead.ready and link.under_way and interest.session.established and not self._throttle.on:
-            if len(link.under_way) >= self._most_under_way or not all(copy.may_fetch for copy in interest.behind):
-                return
-            limits = self._limits(link.size, 0)
-            limit_bytes = limits.max_partition_bytes
-            needed_bytes = interest.partitions_behind * limit_bytes
-            if not 0 < needed_bytes <= limits.max_bytes:
-                return
-            if needed_bytes > self._budget.free_bytes:
-                link.wanted_bytes = needed_bytes
-                return
-            # What has no room for itself keeps its place in the session: what is under way for it has its memory.
-            interest.update_beside(interest.behind, asyncio.get_running_loop().time())
-            guesses = link.ahead.guesses({interest.key(copy): copy.known_end for copy in interest.behind}, limit_bytes)
-            if not guesses:
-                return
-            for key, offset in guesses.items():
-                interest.ask_ahead(key, offset)
-            self._ask(link, limits, needed_bytes, guesses)
-            link.answers_alone = 0
-
-    async def _lose_session(self, link: FetchLink) -> None:
-        """The broker has no such session: the answers to requests behind are errors, too; begin anew."""
-        if link.under_way:
-            # It may be a broker that does not handle one connection's requests in order.
-            link.ahead.give_up()
-        while link.under_way:
-            await link.under_way[0].answer
-            self._budget.reserved_bytes -= link.under_way.popleft().reserved_bytes
-        self._interest.session.restart()
 
     async def _rest(self, limit_s: float) -> None:
         """Wait to be woken, or until a limit lets a partition go on; ``limit_s``: no partition may before."""
@@ -299,6 +241,102 @@ class Fetcher:
             max_bytes=max_bytes,
             max_partition_bytes=size.partition_bytes(max_bytes, interest.partitions_behind),
         )
+
+    def _receive(self, partitions: list[fetch.FetchedPartition], answer_bytes: int) -> list[FetchedBatches]:
+        arrived: list[FetchedBatches] = []
+        for fetched in partitions:
+            copy = self._interest.copy(fetched.key)
+            if copy is None or not copy.state.fetches or not self._interest.is_asked_for(copy, fetched.key):
+                continue
+            if fetched.error_code:
+                self._refused(copy, fetched)
+                continue
+            if fetched.diverging_from >= 0:
+                self._diverged(copy, fetched.diverging_from)
+                continue
+            if fetched.preferred_read_replica >= 0:
+                self._events.leader_moved(copy, fetched.preferred_read_replica)
+                continue
+            self._interest.touch(copy)
+            stable = fetched.last_stable_offset if copy.read_committed else -1
+            copy.source_answered(stable if stable >= 0 else fetched.high_watermark, fetched.high_watermark)
+            try:
+                records = detached(fetched.records, answer_bytes)
+                batches = copy.received(records)
+                if self._throttle.on:
+                    self._count(copy, batches)
+                offsets = (copy.fetch_offset, copy.process_offset)
+                arrived.append(FetchedBatches(copy, batches, fetched.aborted, offsets))
+            except CorruptBatchError as error:
+                self._block(copy, error)
+                self._events.fetched(copy)
+        return arrived
+
+    def _count(self, copy: PartitionReplication, batches: Sequence[RecordBatch]) -> None:
+        """Count whole batches towards the limits: the part of one at an answer's end is read again with the next."""
+        size_bytes = sum(batch.size_bytes for batch in batches)
+        self._throttle.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
+
+    async def _process(self, arrived: list[FetchedBatches]) -> None:
+        """Process first what is passed on; what is merged or goes through transforms takes longer."""
+        for item in arrived:
+            if not item.chunk_bytes and item.copy.state.fetches:
+                self._process_some(item.copy, item.batches, item.aborted)
+        for item in arrived:
+            if item.chunk_bytes:
+                await self._process_in_chunks(item)
+
+    async def _process_in_chunks(self, item: FetchedBatches) -> None:
+        """Process with a turn for the other tasks after each chunk."""
+        copy = item.copy
+        select = CommittedOnly(item.aborted if copy.read_committed else ())
+        for batches in chunks(item.batches, item.chunk_bytes):
+            if not copy.state.fetches or (copy.fetch_offset, copy.process_offset) != item.offsets:
+                return
+            self._process_some(copy, batches, select)
+            item.offsets = copy.fetch_offset, copy.process_offset
+            await asyncio.sleep(0)
+
+    def _process_some(
+        self,
+        copy: PartitionReplication,
+        batches: Sequence[RecordBatch],
+        aborted: Sequence[tuple[int, int]] | CommittedOnly,
+    ) -> None:
+        try:
+            copy.process(batches, aborted)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other partitions go on
+            self._block(copy, error)
+        if copy.state.reads_target and not copy.state.stopped:
+            self._events.interrupted(copy, f"source partition {copy.source} was cleaned meanwhile")
+        self._events.fetched(copy)
+
+    def _block(self, copy: PartitionReplication, error: Exception) -> None:
+        """Let the partition go on to this point and no further."""
+        if not isinstance(error, MirrorError):
+            log.error("%s", copy.assignment.partition, exc_info=error)
+        copy.block(error)
+        if copy.drained:
+            self._events.failed(copy, error)
+
+    def _diverged(self, copy: PartitionReplication, end: int) -> None:
+        try:
+            copy.diverged(end)
+        except ReplicationFault as error:
+            self._events.failed(copy, error)
+        else:
+            self._events.interrupted(copy, f"source partition {copy.source} is another log from {end} on")
+
+    def _refused(self, copy: PartitionReplication, fetched: fetch.FetchedPartition) -> None:
+        name = error_info(fetched.error_code).name
+        if fetched.error_code == OFFSET_OUT_OF_RANGE:
+            copy.out_of_range()
+            self._events.fetched(copy)
+        elif name in _MOVED:
+            copy.reason = f"source partition {copy.source}: {name}"
+            self._events.leader_moved(copy, -1)
+        else:
+            self._events.failed(copy, MirrorError(f"source partition {copy.source} can't be read: {name}"))
 
 
 def _is_full(response: fetch.FetchResponse, answer_bytes: int, limits: fetch.FetchParameters) -> bool:

@@ -25,12 +25,8 @@ class PartitionSource(PartitionData):
     @property
     def wants_fetch(self) -> bool:
         """Whether the partition takes part in the next fetch: it may have as much room as it leaves to the others."""
-        return self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes) and self.may_fetch
-
-    @property
-    def may_fetch(self) -> bool:
-        """Whether more is to be fetched, if there is room."""
-        return self.state.fetches and not self.fetched_all
+        has_room = self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
+        return has_room and self.state.fetches and not self.fetched_all
 
     @property
     def dead_letters(self) -> WaitingDeadLetters | None:
@@ -46,11 +42,6 @@ class PartitionSource(PartitionData):
     def behind(self) -> bool:
         """Whether the source has more to fetch, as far as is known."""
         return self.source_end < 0 or self.fetch_offset < self.source_end
-
-    @property
-    def known_end(self) -> int:
-        """Up to where there is something to fetch, as far as is known: -1 for nothing is."""
-        return min(self.source_end, self.assignment.end_offset)
 
     def source_answered(self, source_end: int, high_watermark: int) -> None:
         """Note where the source ends, and that its leader has what was read."""

@@ -6,10 +6,7 @@ from tests.mutants.mutant import mutants_of
 
 _select = mutants_of("records/read_committed", "records/read_committed")
 _session = mutants_of("replication/fetch_session", "replication/fetch_session")
-_ahead = mutants_of("replication/fetch_ahead", "replication/fetch_ahead")
-_answers = mutants_of(
-    "replication/fetch_answers", "replication/fetcher_answers", "replication/fetcher", "replication/fetch_ahead"
-)
+_fetcher = mutants_of("replication/fetcher", "replication/fetcher_answers", "replication/fetcher")
 _interest = mutants_of("replication/fetch_interest", "replication/fetcher_answers", "replication/fetcher")
 _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
@@ -32,46 +29,22 @@ MUTANTS = (
     _session(
         "a lost session goes on", 'begin anew with everything that is wanted."""«\n        self._id = self._epoch = 0→»'
     ),
-    _session(
-        "a session's requests under way have one epoch",
-        "«            self._epoch = epoch + 1 if epoch < _LARGEST_EPOCH else 1\n→            pass\n»",
-    ),
-    _ahead("what is left out before an answer asked ahead is lost", "return «found == mark and stop <= end→True»"),
-    _ahead(
-        "another log's batch is the one that was read",
-        "return «found == mark→found.base_offset == mark.base_offset» and",
-    ),
-    _ahead(
-        "a partition that went back takes what was asked ahead", "«pace.next_offset != fetch_offset or →»not _holds"
-    ),
-    _ahead("a guess that missed is followed by others", "        self._broken = «True→False»\n\n    def received"),
-    _answers(
-        "a guess beyond the log's end is taken for the partition's place",
-        "if «ahead and fetched.error_code == OFFSET_OUT_OF_RANGE→False»:",
-    ),
-    _answers(
-        "what was asked ahead is taken unseen",
-        "if «ahead and not self.ahead.continues(fetched.key, copy.fetch_offset, fetched.records)→False»:",
-    ),
-    _answers(
-        "an answer to an earlier question is taken",
-        "if «not ahead and not self._interest.is_asked_for(copy, fetched.key)→False»:",
-    ),
-    _answers("an answer for one that is not fetched is taken", "if copy is None« or not copy.state.fetches→»:"),
-    _answers(
+    _fetcher("an answer to an earlier question is taken", "« or not self._interest.is_asked_for(copy, fetched.key)→»:"),
+    _fetcher("an answer for one that is not fetched is taken", "if copy is None or« not copy.state.fetches or→»"),
+    _fetcher(
         "batches are processed at another place than they came for",
         "if not copy.state.fetches« or (copy.fetch_offset, copy.process_offset) != item.offsets→»:",
     ),
-    _answers(
+    _fetcher(
         "batches of a partition that went back are processed", "if not item.chunk_bytes« and item.copy.state.fetches→»:"
     ),
-    _answers("a source that is another log is read on", "if «fetched.diverging_from >= 0→False»:"),
-    _answers("the source ends at its high watermark", "«stable if stable >= 0 else →»fetched.high_watermark"),
-    _answers("aborted transactions are not told of", "FetchedBatches(copy, batches, «fetched.aborted→[]»,"),
+    _fetcher("a source that is another log is read on", "if «fetched.diverging_from >= 0→False»:"),
+    _fetcher("the source ends at its high watermark", "«stable if stable >= 0 else →»fetched.high_watermark"),
+    _fetcher("aborted transactions are not told of", "FetchedBatches(copy, batches, «fetched.aborted→[]»,"),
     _interest("the leader epoch is not sent", "FetchPosition(copy.fetch_offset«, copy.fetch_epoch→»)"),
-    _answers("a position out of the log's bounds is not asked about", "«            copy.out_of_range()\n→»"),
-    _answers("an error of a partition is not looked at", "            if «fetched.error_code→False»:\n"),
-    _answers("a corrupt batch is passed over", "«        copy.block(error)\n→»"),
+    _fetcher("a position out of the log's bounds is not asked about", "«            copy.out_of_range()\n→»"),
+    _fetcher("an error of a partition is not looked at", "            if «fetched.error_code→False»:\n"),
+    _fetcher("a corrupt batch is passed over", "«        copy.block(error)\n→»"),
     _batch("checksums are not compared", "    if «actual != batch.crc→False»:"),
     _batch("checksums of old messages are not compared", "if «zlib.crc32(message) != crc→False»:"),
     _batch("a count that can't be is right", "not 0 <= batch.count« <= batch.last_offset_delta + 1→»"),

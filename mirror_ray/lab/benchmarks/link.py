@@ -19,7 +19,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -32,7 +32,6 @@ from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.devcluster.proxy import long_link
 from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.replication import flow_parts
-from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.sender import Sender
 from tests.support.engine import Advertised, Engine
 from tests.support.replicated import Replicated
@@ -52,14 +51,11 @@ class LongLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMode:
-    """One of the modes of fetching and producing that are compared."""
+    """One of the modes of producing that are compared."""
 
     name: str
-    #: The side that must be far away for a difference; None: either.
-    side: str | None = None
-    #: Arguments of the sender, and of the fetcher.
-    sender: dict[str, Any] = field(default_factory=dict)
-    fetcher: dict[str, Any] = field(default_factory=dict)
+    #: Arguments of the sender.
+    sender: dict[str, Any]
     delayed: bool = True
 
 
@@ -69,11 +65,10 @@ LINKS = {
     "replicated": LongLink(title="target far away, replication factor 3", side="target", replication_factor=3),
 }
 MODES = (
-    CopyMode(name="no delay", delayed=False),
-    CopyMode(name="as it is"),
-    CopyMode(name="one fetch at a time", side="source", fetcher={"most_under_way": 1}),
-    CopyMode(name="acks=all for each batch", side="target", sender={"group_bytes": 0}),
-    CopyMode(name="acks=all, five in flight", side="target", sender={"group_bytes": 0, "most_requests": 5}),
+    CopyMode(name="no delay", sender={}, delayed=False),
+    CopyMode(name="as it is", sender={}),
+    CopyMode(name="acks=all for each batch", sender={"group_bytes": 0}),
+    CopyMode(name="acks=all, five in flight", sender={"group_bytes": 0, "most_requests": 5}),
 )
 
 
@@ -93,7 +88,6 @@ class LinkBench:
             far = self.target if link.side == "target" else self.source
             advertised = stack.enter_context(delayed(far, self.delay_s)) if mode.delayed else None
             stack.enter_context(mock.patch.object(flow_parts, "Sender", partial(Sender, **mode.sender)))
-            stack.enter_context(mock.patch.object(flow_parts, "Fetcher", partial(Fetcher, **mode.fetcher)))
             async with Replicated(self.source, self.target, prefix=f"{next(self.numbers)}.") as replicated:
                 replicated.remote(TOPIC, 1, link.replication_factor)
                 engine = await replicated.engine(advertised=advertised, buffer_bytes=BUFFER_BYTES)
@@ -144,8 +138,7 @@ async def main() -> None:
             await bench.copy(link, MODES[0])
             for mode in MODES:
                 # With one replica, every acknowledgement is from all replicas.
-                differs = mode.side in {None, link.side}
-                if differs and (link.replication_factor > 1 or mode.name != "acks=all for each batch"):
+                if link.replication_factor > 1 or mode.name != "acks=all for each batch":
                     print(f"  {mode.name:<26}{await bench.copy(link, mode):8.1f} MB/s", flush=True)
 
 

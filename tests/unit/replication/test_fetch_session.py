@@ -44,47 +44,10 @@ def test_a_lost_session_begins_anew() -> None:
     assert session.next_request() == ((0, 0), {"a": 0}, [])
 
 
-def test_several_requests_are_under_way_in_one_session() -> None:
-    """Each has the next epoch; an answer is for what its own request asked, not for what was asked since."""
-    session: FetchSession[str, int] = FetchSession()
-    session.want("a", 0)
-    session.next_request()
-    assert not session.established
-    session.answered(9)
-    assert (session.established, session.asked("a")) == (True, 0)
-    for number in (1, 2, 3):
-        session.want("a", 10 * number)
-        assert session.next_request() == ((9, number), {"a": 10 * number}, [])
-    for number in (1, 2, 3):
-        session.answered(9)
-        assert session.asked("a") == 10 * number
-    session.forget("a")
-    assert session.asked("a") is None
-
-
-def test_what_pauses_between_two_requests_was_never_away() -> None:
-    """On a long link a request that only forgets would cost a round trip."""
-    session: FetchSession[str, int] = FetchSession()
-    session.want("a", 0)
-    session.next_request()
-    session.answered(9)
-    session.pause("a")
-    assert len(session) == 0
-    session.want("a", 5)
-    assert session.next_request() == ((9, 1), {"a": 5}, [])
-    session.answered(9)
-    session.pause("a")
-    assert session.next_request() == ((9, 2), {}, ["a"])
-    session.answered(9)
-    session.want("a", 5)
-    assert session.next_request() == ((9, 3), {"a": 5}, [])
-
-
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("want"), st.sampled_from("abcd"), st.integers(0, 9)),
         st.tuples(st.just("forget"), st.sampled_from("abcd"), st.just(0)),
-        st.tuples(st.just("pause"), st.sampled_from("abcd"), st.just(0)),
         st.tuples(st.just("exchange"), st.just(""), st.integers(0, 5)),
         st.tuples(st.just("lost"), st.just(""), st.just(0)),
     )
@@ -103,9 +66,6 @@ def test_the_broker_always_knows_what_is_wanted(actions: list[tuple[str, str, in
             wanted[key] = number
         elif action == "forget":
             session.forget(key)
-            wanted.pop(key, None)
-        elif action == "pause":
-            session.pause(key)
             wanted.pop(key, None)
         elif action == "lost":
             session.restart()

@@ -10,7 +10,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.fetch_answers import FetchedBatches, chunks
+from mirror_ray.replication.fetcher import FetchedBatches, chunks
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.target_log import TargetLog
@@ -44,7 +44,7 @@ async def _process(copies: list[PartitionReplication], on_fetched: Callable[[Par
     cluster = ClusterConnections(ClusterSettings(alias="A", bootstrap_servers=("nowhere:1",)), "test")
     fetcher = fetcher_of(cluster, events)
     try:
-        await fetcher._answers.process([_arrived(copy) for copy in copies])
+        await fetcher._process([_arrived(copy) for copy in copies])
     finally:
         await fetcher.close()
         await cluster.close()

@@ -12,7 +12,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.fetch_answers import FetchedBatches
+from mirror_ray.replication.fetcher import FetchedBatches
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
@@ -53,17 +53,12 @@ class Scene:
 
     def asked(self) -> None:
         """A request for the copy has gone out."""
-        self.fetcher._task.cancel()
         self.fetcher.add(self.copy)
-        interest = self.fetcher._interest
-        interest.update_session(0.0)
-        interest.session.next_request()
-        interest.session.answered(7)
+        self.fetcher._interest.update_session(0.0)
 
-    def receive(self, fetched: FetchedPartition, *, ahead: bool = False) -> list[FetchedBatches]:
-        """The answer; ``ahead``: to a guess."""
-        guesses = [KEY] if ahead else []
-        return self.fetcher._answers.receive([fetched], 1 << 20, self.fetcher._parameters, guesses)
+    def receive(self, fetched: FetchedPartition) -> list[FetchedBatches]:
+        """The answer."""
+        return self.fetcher._receive([fetched], 1 << 20)
 
 
 @pytest.fixture
@@ -100,7 +95,7 @@ def answer(
 
 async def test_it_asks_with_the_epoch_of_what_was_read(scene: Scene) -> None:
     """So that the broker says when its log is another one."""
-    assert scene.fetcher._interest.session.asked(KEY) == FetchPosition(0, 3)
+    assert scene.fetcher._interest.session.position(KEY) == FetchPosition(0, 3)
 
 
 async def test_what_was_asked_for_is_taken(scene: Scene) -> None:
@@ -142,20 +137,11 @@ async def test_errors_of_a_partition(scene: Scene) -> None:
     assert [type(error) for _, error in scene.events.failures] == [MirrorError]
 
 
-async def test_of_what_was_asked_ahead_only_what_continues_is_taken(scene: Scene) -> None:
-    """A guess beyond the end says nothing of where the partition is."""
-    assert scene.receive(answer(ONE), ahead=True) == []
-    assert scene.receive(answer(error=OUT_OF_RANGE), ahead=True) == []
-    assert (scene.copy.fetch_offset, scene.copy.state) == (0, CopyState.RUNNING)
-    assert scene.receive(answer(error=NOT_LEADER), ahead=True) == []
-    assert scene.events.moved == [-1]
-
-
 async def test_nothing_is_taken_behind_a_corrupt_batch(scene: Scene) -> None:
     """What is before it goes out; then the partition stops."""
     rotten = batch(1, [(0, b"b")])
     arrived = scene.receive(answer(ONE + rotten[:-1] + b"!" + batch(2, [(0, b"c")])))
-    await scene.fetcher._answers.process(arrived)
+    await scene.fetcher._process(arrived)
     assert scene.copy.state is CopyState.BLOCKED
     assert [batch.source_first for batch in scene.copy.pipeline.ready] == [0]
 
@@ -164,7 +150,7 @@ async def test_what_arrived_is_not_processed_by_a_copy_that_went_back(scene: Sce
     """It would be taken for what its target's end says is next."""
     arrived = scene.receive(answer())
     scene.copy.interrupt(None)
-    await scene.fetcher._answers.process(arrived)
+    await scene.fetcher._process(arrived)
     assert not scene.copy.pipeline.ready
 
 
