@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
+from mirror_ray.config.settings import FetchSettings
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
@@ -31,6 +33,36 @@ async def test_engine_crashes_in_full_flight(clusters: Clusters, make_topic: Top
             await engine.crash()
         engine = await flow.engine()
         engine.assign(await flow.assignments([topic], history[1]))
+        await engine.caught_up()
+        await engine.stop()
+        assert engine.stops == []
+        assert_equal_copies(clusters.a.confluent_config(), clusters.b.confluent_config(), topic, remote)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_cut_codec_and_merging_change_at_every_restart(
+    clusters: Clusters, make_topic: TopicMaker, compressed: bool
+) -> None:
+    """What an engine has sent is found again by one that makes other batches of the same records."""
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, 40_000, compressed=compressed)
+    chance = random.Random(compressed)
+    async with Replicated(clusters.a, clusters.b) as flow:
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
+        anchors: dict[TopicPartition, OffsetPair] = {}
+        for turn in range(6):
+            size_bytes = chance.randrange(5_000, 60_000)
+            fetch = FetchSettings(max_bytes=4 * size_bytes, max_partition_bytes=size_bytes)
+            engine = await flow.engine(fetch=fetch, merge=turn % 3 < 2)
+            codec = chance.choice((None, "zstd", "lz4", "gzip", "snappy"))
+            largest = chance.randrange(8_000, 200_000)
+            engine.assign(await flow.assignments([topic], anchors, max_message_bytes=largest, compress_with=codec))
+            await more_copied(engine, 4_000)
+            if turn % 2:
+                anchors = {partition: report.anchor for partition, report in engine.reports.items()}
+            await engine.crash()
+        engine = await flow.engine()
+        engine.assign(await flow.assignments([topic], anchors))
         await engine.caught_up()
         await engine.stop()
         assert engine.stops == []
