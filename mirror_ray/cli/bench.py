@@ -23,7 +23,7 @@ import typer
 from mirror_ray import own_ray, runtime
 from mirror_ray.cli import foreground
 from mirror_ray.cli.options import FormatOption, OutputFormat
-from mirror_ray.cli.output import emit, out, say
+from mirror_ray.cli.output import Columns, column, count, emit, out, render, say
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.writing import writing
 
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
     from mirror_ray.lab.bench.bench_report import BenchResults
     from mirror_ray.lab.bench.results import ResultRow
     from mirror_ray.lab.bench.workloads import Workload
+
+
+_SCALING: Columns = (
+    column("REPLICATORS", "replicators"),
+    column("PARTITIONS", "partitions", count),
+    column("RECORDS", "records", count),
+    column("CPU S PER MILLION", "cpu_s_per_million", "{:.3f}".format),
+    column("AGAINST THE FIRST", "ratio", "{:.2f}".format),
+    ("RECORDS/S", lambda row: count(row["records"] / row["seconds"])),
+)
 
 
 class Rival(StrEnum):
@@ -56,6 +66,13 @@ def bench(
             "--to", metavar="DIR", help="Write report.md, results.json and a picture for each workload there."
         ),
     ] = None,
+    scaling: Annotated[
+        bool,
+        typer.Option(
+            "--scaling",
+            help="Instead: processor time per record, by replicators and partitions; the brokers are stubs.",
+        ),
+    ] = False,
     output: FormatOption = OutputFormat.table,
 ) -> None:
     """Run a benchmark against the real MirrorMaker 2: same data, same machine, one run.
@@ -63,6 +80,11 @@ def bench(
     Two real Kafka clusters are started here and ended at the end. Without --quick it takes up to an hour and a half.
     Exit 1: a copy of mirror-ray was not equal to its source.
     """
+    if scaling:
+        if against or workload or quick or directory:
+            raise ConfigError("--scaling runs alone: of the other options it takes --size and --output")
+        _scaling(size, output)
+        return
     from mirror_ray.lab.bench.bench_report import BenchResults, bench_report
     from mirror_ray.lab.bench.contender_process import NAME
     from mirror_ray.lab.bench.workloads import workloads
@@ -85,6 +107,19 @@ def bench(
     emit(_plain(results), output, lambda: out().print(bench_report(results, {}), soft_wrap=True))
     if any(row.contender.startswith("mirror-ray") and row.judgement and not row.judgement.equal for row in rows):
         raise typer.Exit(1)
+
+
+def _scaling(size: float, output: OutputFormat) -> None:
+    from mirror_ray.lab.bench.core_cost import measure_core_cost
+
+    with foreground.interruptible():
+        costs = measure_core_cost(size, say)
+    least = costs[0].cpu_s_per_million
+    rows = [
+        asdict(cost) | {"cpu_s_per_million": cost.cpu_s_per_million, "ratio": cost.cpu_s_per_million / least}
+        for cost in costs
+    ]
+    render(rows, _SCALING, output)
 
 
 def _choose(known: Sequence[Workload], names: Sequence[str], *, alone: bool) -> list[Workload]:

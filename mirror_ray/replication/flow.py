@@ -35,6 +35,7 @@ from mirror_ray.replication.log_end_queries import TargetProbe, TargetRefusedErr
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.sample_budget import SampleBudget
 from mirror_ray.replication.sender import TRANSIENT
 from mirror_ray.replication.state_topic_reader import StateReader
 from mirror_ray.replication.supervision import supervise
@@ -109,6 +110,7 @@ class FlowReplication:
             on_outdated=self._outdated,
             on_lease=self._lease_changed,
         )
+        self._samples = SampleBudget()
         self._transforms = FlowTransforms(settings, source, target, events=self._life, on_event=on_event)
         self._offset_map = new_offset_map_publisher(settings, source, target, on_event)
         self._statistics = new_statistics_publisher(settings, target, replicator, lambda: self.copies, on_event)
@@ -123,7 +125,9 @@ class FlowReplication:
         if not self._lease.assign(assignment):
             return False
         transforms = self._transforms.of(assignment)
-        copy = new_partition(self._settings, assignment, self.budget, self._latencies, transforms)
+        copy = new_partition(
+            self._settings, assignment, self.budget, self._latencies, transforms, samples=self._samples
+        )
         if assignment.partition.topic not in self._source.metadata.topics:
             self._life.stale_source = True
         if assignment.target.topic not in self._target.metadata.topics:

@@ -19,6 +19,7 @@ from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.pipeline import BufferBudget
+from mirror_ray.replication.sample_budget import SampleBudget
 from mirror_ray.replication.sender import Lease, Sender
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
@@ -31,11 +32,15 @@ def new_partition(
     budget: BufferBudget,
     latencies: LatencyCounter,
     transforms: PartitionTransforms | None,
+    *,
+    samples: SampleBudget,
 ) -> PartitionReplication:
-    """Replicate one partition, with statistics if they are wanted."""
+    """Replicate one partition, with statistics if they are wanted; ``samples`` is the flow's."""
     tally = None
     if settings.statistics.emit_enabled:
-        tally = StatisticsTally(settings.statistics.interval_ms, now_ms, shared=assignment.shared)
+        tally = StatisticsTally(
+            settings.statistics.interval_ms, now_ms, shared=assignment.shared, may_sample=samples.take
+        )
     return PartitionReplication(
         assignment,
         budget,

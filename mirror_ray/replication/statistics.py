@@ -75,7 +75,7 @@ class StatisticsInterval:
 
 
 class StatisticsTally:
-    """Counts for one assignment, from ``begin`` on; ``now_ms()`` is the wall clock.
+    """Counts for one assignment, from ``begin`` on; ``now_ms()`` is the wall clock; ``may_sample()`` grants a sample.
 
     Guarantees: every acknowledged batch is in one interval, also one that comes after the end; intervals follow each
     other, and where one does not begin at the target offset at which the one before ended, what lies between was not
@@ -89,6 +89,7 @@ class StatisticsTally:
         "_interval_ms",
         "_lag_told",
         "_last_timestamp_ms",
+        "_may_sample",
         "_now_ms",
         "_open",
         "_sampled",
@@ -100,8 +101,15 @@ class StatisticsTally:
         "_wire_bytes",
     )
 
-    def __init__(self, interval_ms: int, now_ms: Callable[[], int], *, shared: bool = False) -> None:
-        self._interval_ms, self._now_ms, self._shared = interval_ms, now_ms, shared
+    def __init__(
+        self,
+        interval_ms: int,
+        now_ms: Callable[[], int],
+        *,
+        shared: bool = False,
+        may_sample: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._interval_ms, self._now_ms, self._shared, self._may_sample = interval_ms, now_ms, shared, may_sample
         self._closed: deque[StatisticsInterval] = deque(maxlen=_CLOSED)
         self._begun = self._ended = self._sampled = self._lag_told = False
         self._source = self._target = self._source_end = self._last_timestamp_ms = -1
@@ -159,12 +167,12 @@ class StatisticsTally:
     def sample(self, batch: RecordBatch) -> int:
         """Bytes of a batch that is about to be sent if it were not compressed; 0 where that is not looked at.
 
-        Of compressed ones it is, once in an interval.
+        Of compressed ones it is, once in an interval at most.
         """
         codec = batch.attributes & CODEC_MASK
         if not codec:
             return batch.size_bytes
-        if self._sampled or codec >= len(CODECS) or batch.size_bytes > _SAMPLE_BYTES:
+        if self._sampled or codec >= len(CODECS) or batch.size_bytes > _SAMPLE_BYTES or not self._may_sample():
             return 0
         self._sampled = True
         try:

@@ -241,6 +241,16 @@ def test_one_compressed_batch_an_interval_is_a_sample(codec: Codec) -> None:
     assert life.tally.sample(data) == size
 
 
+def test_a_sample_that_is_not_granted_is_taken_later() -> None:
+    """The flow's other partitions had theirs: of this one the next batch is asked for again."""
+    granted = [False, True]
+    tally = StatisticsTally(MINUTE_MS, lambda: HOUR_MS, may_sample=lambda: granted.pop(0))
+    tally.begin(OffsetPair(0, 0), restarted=False)
+    data, size = _compressed("zstd")
+    assert [tally.sample(data) for _ in range(3)] == [0, size, 0]
+    assert not granted
+
+
 def test_what_does_not_unpack_is_no_sample() -> None:
     """Whatever is in it, whoever wrote it: rotten, of a codec that is not known, or very large."""
     data, _ = _compressed("zstd")

@@ -51,6 +51,8 @@ def test_a_raw_connection_reads_what_it_wrote(clusters: Clusters, prepared: Prep
     assert len(AdminClient(client_config(clusters.a)).list_topics(timeout=30).topics[topic].partitions) == 3
     with RawConnection(clusters.a.bootstrap) as connection:
         batches = list(connection.fetch(topic, [400, 400, 400]))
+        assert connection.total(topic, 3) == DATA.records
+        assert connection.total(f"{topic}-missing", 3) == 0
     assert sum(int.from_bytes(batch[57:61], "big") for _, batch in batches) == DATA.records
     assert sorted(bytes(batch)[21:] for _, batch in batches) == sorted(batch[21:] for batch in prepared.batches(DATA))
 
