@@ -11,7 +11,7 @@ from mirror_ray.lab.bench.contender_process import ContenderProcess
 from mirror_ray.lab.bench.dataset import Backlog, fill, rounds
 from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import CopyMeasurement, RestartMeasurement
-from mirror_ray.lab.bench.meter import contender_meter, copy_figures
+from mirror_ray.lab.bench.meter import broker_figures, brokers_meter, contender_meter, copy_figures
 from mirror_ray.lab.bench.raw_connection import RawConnection
 from mirror_ray.lab.bench.results import MeasurementResult
 from mirror_ray.lab.copy_check import hash_records
@@ -49,7 +49,8 @@ class CopyRun(MeasurementRun[CopyMeasurement]):
         environment, partitions = self._environment, self._measurement.data.partitions
         progress = CopyGrowth(environment.ends(self._topic, partitions), system)
         began_s = time.monotonic()
-        with contender_meter(system) as meter:
+        brokers = brokers_meter(environment.source, environment.target)
+        with contender_meter(system) as meter, brokers:
             if self._backlog is not None:
                 self._backlog.open()
             finished = progress.until(self._records, self._measurement.limit_s)
@@ -72,6 +73,7 @@ class CopyRun(MeasurementRun[CopyMeasurement]):
             "target_bytes_per_s": copy_bytes / (ended_s - began_s),
             "disk_ratio": copy_bytes / max(1.0, source_bytes * copied_share),
             **copy_figures(meter, min(copied, self._records)),
+            **broker_figures(brokers, min(copied, self._records)),
         }
         return MeasurementResult(
             figures=figures,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2_TUNED, ON_RAY, Contender
+from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2_TUNED, ON_RAY, RECOMPRESSING, Contender
 from mirror_ray.lab.bench.results import FIGURES, ResultRow
 
 
@@ -38,6 +38,8 @@ GOALS: Final = (
     Goal("CPU for a million of them", "throughput", "cpu_s_per_million", times=1 / 40),
     Goal("memory of a replicator meanwhile", "throughput", "process_bytes", bound=250e6),
     Goal("records/s, batches of 10 x 100 B", "small-batches", "records_per_s", times=4),
+    Goal("records/s, the same, zstd asked for", "small-batches", "records_per_s", contender=RECOMPRESSING, times=4),
+    Goal("their part of the source's disk", "small-batches", "disk_ratio", contender=RECOMPRESSING, bound=0.15),
     Goal("p99 latency at 500 records/s", "trickle", "latency_p99_ms", bound=25),
     Goal("start to first record, with Ray's", "start", "first_record_s", bound=8),
     Goal("start to first record, Ray runs", "start", "first_record_s", contender=ON_RAY, bound=3),

@@ -77,6 +77,8 @@ class TrickleMeasurement(Measurement):
     busy: int = 8
     #: How long nothing at all is written before.
     idle_s: float = 0.0
+    #: The producer writes in transactions, and commits so often; 0: without.
+    commit_every_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, Literal, Self, TypeVar
 
 import psutil
 
 from mirror_ray.lab.background import BackgroundThread
 from mirror_ray.lab.bench.contender_process import ContenderProcess, Owner
+from mirror_ray.lab.devcluster import DevCluster
 
 _EVERY_S: Final = 0.1
 #: Finding new processes costs more than asking known ones.
 _FIND_EVERY: Final = 10
 
 
+BrokerOwner = Literal["source", "target"]
 AnyOwner = TypeVar("AnyOwner", bound=str)
 
 
@@ -107,6 +109,24 @@ class Meter(BackgroundThread, Generic[AnyOwner]):
 def contender_meter(system: ContenderProcess) -> Meter[Owner]:
     """Measures a contender's own processes, and those of the Ray that it runs in."""
     return Meter(system.processes, ("own", "ray"))
+
+
+def brokers_meter(source: DevCluster, target: DevCluster) -> Meter[BrokerOwner]:
+    """Measures the brokers of both clusters."""
+    clusters: tuple[tuple[BrokerOwner, DevCluster], ...] = (("source", source), ("target", target))
+
+    def processes() -> Mapping[BrokerOwner, Sequence[psutil.Process]]:
+        return {
+            owner: [psutil.Process(broker.pid) for broker in cluster.brokers if broker.pid is not None]
+            for owner, cluster in clusters
+        }
+
+    return Meter(processes, ("source", "target"))
+
+
+def broker_figures(meter: Meter[BrokerOwner], records: int) -> dict[str, float]:
+    """What the brokers used meanwhile for each million records."""
+    return {f"{owner}_cpu_s_per_million": usage.cpu_s / max(records, 1) * 1e6 for owner, usage in meter.usage.items()}
 
 
 def copy_figures(meter: Meter[Owner], records: int) -> dict[str, float]:

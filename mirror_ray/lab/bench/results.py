@@ -80,6 +80,8 @@ FIGURES: Final[Mapping[str, MeasuredFigure]] = {
     "cpu_s": MeasuredFigure("CPU", _cpu),
     "cpu_s_per_million": MeasuredFigure("CPU for 1 M", _cpu),
     "ray_cpu_s": MeasuredFigure("Ray's CPU", _cpu),
+    "source_cpu_s_per_million": MeasuredFigure("source broker's", _cpu),
+    "target_cpu_s_per_million": MeasuredFigure("target brokers'", _cpu),
     "memory_bytes": MeasuredFigure("memory", size),
     "process_bytes": MeasuredFigure("largest process", size),
     "disk_ratio": MeasuredFigure("target / source bytes", lambda value: UNKNOWN if value is None else f"{value:.2f}"),
@@ -107,6 +109,8 @@ _COPY: Final = (
     "target_bytes_per_s",
     "cpu_s_per_million",
     "ray_cpu_s",
+    "source_cpu_s_per_million",
+    "target_cpu_s_per_million",
     "memory_bytes",
     "process_bytes",
     "disk_ratio",
@@ -122,7 +126,7 @@ _TRICKLE: Final = (
     "process_bytes",
 )
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "trickle": _TRICKLE,
+    **dict.fromkeys(("trickle", "many-trickles", "transactions"), _TRICKLE),
     "many-partitions": _TRICKLE,
     "start": ("first_record_s", "start_cpu_s", "discovery_s"),
     "restart": ("standstill_s", "copied_at_kill", "doubled"),
@@ -137,8 +141,8 @@ def columns(workload: str) -> tuple[str, ...]:
 
 def leading(workload: str) -> str:
     """The figure that says most about a workload: the one that is compared and drawn."""
-    return {"trickle": "latency_p99_ms", "many-partitions": "cpu_share", "wan": "source_bytes_per_s"}.get(
-        workload, columns(workload)[0]
+    return {"many-partitions": "cpu_share", "wan": "source_bytes_per_s"}.get(
+        workload, "latency_p99_ms" if columns(workload) is _TRICKLE else columns(workload)[0]
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import nan
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from confluent_kafka import Message, Producer, TopicPartition
 
@@ -52,6 +53,27 @@ class LatencyReader:
             self.probed.add(message.partition() or 0)
         else:
             self.latencies_ms.append(now_s * 1e3 - int(value[:20]) / 1e6)
+
+
+class TransactionalLoad(LoadGenerator):
+    """Produces in transactions, one after the other, each of which it commits after ``commit_every_s``."""
+
+    def __init__(self, name: str, config: dict[str, Any], *args: Any, commit_every_s: float, **more: Any) -> None:
+        super().__init__(name, config | {"transactional.id": name}, *args, **more)
+        self._commit_every_s = commit_every_s
+
+    def _run(self) -> None:
+        producer = Producer(self._config)
+        producer.init_transactions(_LAST_S)
+        due_s, more = time.monotonic(), True
+        while more and not self._stopping.is_set():
+            producer.begin_transaction()
+            commit_s = time.monotonic() + self._commit_every_s
+            while more and time.monotonic() < commit_s:
+                more = self._produce_tick(producer)
+                due_s += self._tick_s
+                self._stopping.wait(max(0.0, due_s - time.monotonic()))
+            producer.commit_transaction(_LAST_S)
 
 
 class TrickleRun(MeasurementRun[TrickleMeasurement]):
@@ -118,8 +140,9 @@ def _trickle(source: DevCluster, topic: str, measurement: TrickleMeasurement) ->
     def record(number: int) -> ProducedRecord:
         return ProducedRecord(topic, b"%020d%s" % (time.monotonic_ns(), _PAYLOAD), partition=number % measurement.busy)
 
-    rate = measurement.records_per_s
-    return LoadGenerator(
+    rate, every_s = measurement.records_per_s, measurement.commit_every_s
+    new = partial(TransactionalLoad, commit_every_s=every_s) if every_s else LoadGenerator
+    return new(
         "trickle",
         client_config(source, {"linger.ms": 0}),
         rate,

@@ -116,6 +116,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
             title="Records of 100 B, 10 in a batch",
             contenders=(MIRROR_RAY, *((MM2_TUNED,) if quick else (MM2, MM2_TUNED)), BASELINE),
             measurements=(CopyMeasurement(workload="small-batches", data=small),),
+            further=((CopyMeasurement(workload="small-batches", data=small), RECOMPRESSING),),
             repeats=repeats,
         ),
         Workload(
@@ -156,6 +157,33 @@ def _long() -> tuple[Workload, ...]:
                 )
                 for codec in ("none", "gzip", "snappy", "lz4", "zstd")
             ),
+        ),
+        Workload(
+            name="single-records",
+            title="Records of 1 KB, each a batch of its own",
+            contenders=(MIRROR_RAY, MM2, MM2_TUNED, RECOMPRESSING, BASELINE),
+            measurements=(
+                CopyMeasurement(
+                    workload="single-records",
+                    data=DataSpec(records=300_000, record_bytes=1000, batch_records=1, codec="none"),
+                ),
+            ),
+        ),
+        Workload(
+            name="many-trickles",
+            title="200 partitions with five records a second each",
+            contenders=(MIRROR_RAY, MM2, MM2_TUNED, BASELINE),
+            measurements=(
+                TrickleMeasurement(
+                    workload="many-trickles", seconds=30, records_per_s=1000, partitions=200, busy=200, alone=True
+                ),
+            ),
+        ),
+        Workload(
+            name="transactions",
+            title="500 records a second in transactions of 100 ms",
+            contenders=(MIRROR_RAY, MM2, MM2_TUNED, BASELINE),
+            measurements=(TrickleMeasurement(workload="transactions", seconds=30, commit_every_s=0.1),),
         ),
         Workload(
             name="large-records",
