@@ -121,30 +121,30 @@ pub struct NewHeader {
 impl NewHeader {
     /// Writes the header of a batch whose records are in place, with its checksum.
     pub fn write(&self, batch: &mut [u8]) -> Result<()> {
-        let Ok(length) = i32::try_from(batch.len() - LOG_OVERHEAD_BYTES) else {
-            return corrupt(format!("{} bytes are too many for a batch", batch.len()));
-        };
         let header = &mut batch[..HEADER_BYTES];
         header.fill(0);
         header[..8].copy_from_slice(&self.base_offset.to_be_bytes());
-        header[8..12].copy_from_slice(&length.to_be_bytes());
         header[12..16].copy_from_slice(&(-1_i32).to_be_bytes());
         header[MAGIC_AT] = 2;
-        header[21..23].copy_from_slice(&self.codec.number().to_be_bytes());
         header[23..27].copy_from_slice(&(self.count - 1).to_be_bytes());
         header[27..35].copy_from_slice(&self.base_timestamp.to_be_bytes());
         header[35..43].copy_from_slice(&self.max_timestamp.to_be_bytes());
         header[43..57].fill(0xff);
         header[57..61].copy_from_slice(&self.count.to_be_bytes());
-        set_crc(batch);
-        Ok(())
+        seal(batch, self.codec.number())
     }
 }
 
-/// Makes the checksum of a whole batch that is otherwise complete.
-pub fn set_crc(batch: &mut [u8]) {
+/// Sets attributes, length and checksum of a whole batch that is otherwise complete.
+pub fn seal(batch: &mut [u8], attributes: i16) -> Result<()> {
+    let Ok(length) = i32::try_from(batch.len() - LOG_OVERHEAD_BYTES) else {
+        return corrupt(format!("{} bytes are too many for a batch", batch.len()));
+    };
+    batch[8..12].copy_from_slice(&length.to_be_bytes());
+    batch[CRC_FROM..23].copy_from_slice(&attributes.to_be_bytes());
     let crc = crc32c::crc32c(&batch[CRC_FROM..]);
     batch[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+    Ok(())
 }
 
 fn i32_at(fields: &[u8; HEADER_BYTES], at: usize) -> i32 {

@@ -9,7 +9,7 @@
 //! that is not is encoded anew in as much again, and compressed in as much as its codec makes of it. Beside these there
 //! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
 //! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
-//! What one call merges unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
+//! What one call merges of magic 2 unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
 //! bytes for each of its records.
 //!
 //! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are

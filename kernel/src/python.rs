@@ -13,7 +13,6 @@ use crate::builder::Piece;
 use crate::codecs::Codec;
 use crate::compare::{Part, compare as compared};
 use crate::error::{Error, Result};
-use crate::header::{Header, magic};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked};
 
@@ -40,22 +39,6 @@ fn raised<T>(result: Result<T>) -> PyResult<T> {
         Error::Corrupt(text) => CorruptError::new_err(text),
         Error::TooLarge { offset, batch_bytes } => TooLargeError::new_err((offset, batch_bytes)),
     })
-}
-
-/// How many bytes at the beginning hold whole batches of magic 2 whose checksums fit.
-#[pyfunction]
-fn verified_bytes(py: Python, buffer: PyBuffer<u8>) -> PyResult<usize> {
-    let data = bytes_of(&buffer)?;
-    Ok(py.detach(|| {
-        let mut at = 0;
-        while magic(&data[at..]) == Some(2) {
-            match Header::read(&data[at..]) {
-                Ok(header) if header.crc_fits(&data[at..]) => at += header.size_bytes,
-                _ => break,
-            }
-        }
-        at
-    }))
 }
 
 /// Encodes the records of verified batches again; see `repack::repack`.
@@ -125,7 +108,6 @@ fn compare(
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptError", module.py().get_type::<CorruptError>())?;
     module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
-    module.add_function(wrap_pyfunction!(verified_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(repack, module)?)?;
     module.add_function(wrap_pyfunction!(recompress, module)?)?;
     module.add_function(wrap_pyfunction!(compare, module)?)

@@ -13,9 +13,11 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.topics import NewRemoteTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from mirror_ray.config.loaded import LoadedConfig
+    from mirror_ray.config.loaded import ConfigNote, LoadedConfig
+    from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.topics.plan import FlowPlan, SystemPlan
 
 
@@ -54,36 +56,38 @@ def validate(
 
     Exit 2 when it has mistakes, all of which are named.
     """
-    from mirror_ray.records import kernel
-
     try:
         loaded = _load_and_check(config)
     except ConfigError as error:
         if output is not OutputFormat.table:
             emit({"valid": False, "problems": list(error.problems), "notes": []}, output, lambda: None)
         raise
-    notes = [asdict(note) for note in loaded.notes]
-    merging = any(flow.enabled and flow.merge for flow in loaded.settings.flows)
-    unmerged = kernel.UNAVAILABLE if merging and not kernel.is_available() else None
-    if unmerged is not None:
-        notes.append({"kind": "off", "key": "merge", "text": f"on this machine {unmerged}"})
+    notes = (*loaded.notes, *_unmerged(loaded.settings))
 
     def show() -> None:
         enabled = ", ".join(str(flow.name) for flow in loaded.settings.flows if flow.enabled) or "none enabled"
         out().print(f"{config}: valid; flows: {enabled}", soft_wrap=True)
-        defaults = 0 if every_note else sum(note.kind == "default" for note in loaded.notes)
-        for note in loaded.notes:
+        defaults = 0 if every_note else sum(note.kind == "default" for note in notes)
+        for note in notes:
             if every_note or note.kind != "default":
                 say(f"note: {note}")
-        if unmerged is not None:
-            say(f"note: on this machine {unmerged}")
         if defaults:
             say(
                 f"note: {defaults} defaults differ from MM2's: `mirror-ray validate {config} --all` lists them;"
                 " see docs/configuration.md"
             )
 
-    emit({"valid": True, "problems": [], "notes": notes}, output, show)
+    emit({"valid": True, "problems": [], "notes": [asdict(note) for note in notes]}, output, show)
+
+
+def _unmerged(settings: MirrorSettings) -> Sequence[ConfigNote]:
+    """What is lost where the record kernel was not built."""
+    from mirror_ray.config.loaded import ConfigNote
+    from mirror_ray.records import kernel
+
+    if kernel.is_available() or not any(flow.enabled and flow.merge for flow in settings.flows):
+        return ()
+    return (ConfigNote(kind="off", key="merge", text=f"on this machine {kernel.UNAVAILABLE}"),)
 
 
 def _load_and_check(config: Path) -> LoadedConfig:

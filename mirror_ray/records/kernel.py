@@ -1,6 +1,6 @@
 """The record kernel (``kernel/``, in Rust), where it was built: what has to be done once per record.
 
-Where it was not, ``repack_reference`` does the same in Python, and small batches are not merged.
+Where it was not, ``mirror_ray.records.repack`` does the same in Python, and small batches are not merged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ def _load() -> ModuleType | None:
 #: None without it; a test may take it away.
 _native: Any = _load()
 
-
 #: What is lost without it, and the way to it, for users.
 UNAVAILABLE: Final = (
     f"small batches are not merged: no record kernel; install Cargo and mirror-ray again, or unset {OFF_VARIABLE} "
@@ -53,7 +52,7 @@ def repack_batches(
     from_offset: int,
     leave_out: Sequence[tuple[int, int]] = (),
 ) -> list[RepackedBatch]:
-    """Encode the records of verified batches of any magic, in order, as few new ones; see ``repack_reference.repack``.
+    """Encode the records of verified batches of any magic, in order, as few new ones; see ``repack.repack``.
 
     A new batch holds whole source batches: as many as have ``merge_bytes`` of records before compression.
 

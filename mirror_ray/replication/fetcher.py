@@ -22,6 +22,7 @@ from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.fetch_interest import FetchInterest
 from mirror_ray.replication.fetch_size import FetchSize
+from mirror_ray.replication.merge_rules import MERGE_BYTES
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.pipeline import BufferBudget
@@ -38,9 +39,8 @@ _WITHOUT_MEMORY_WAIT_MS = 5
 _SMALL_PART = 8
 #: So much is sent through transforms at a time: some ten milliseconds for the transforms that mirror-ray provides.
 _TRANSFORMED_CHUNK_BYTES = 64 << 10
-#: So many batches of one answer are small ones: a chunk of them becomes about one batch where they are merged.
+#: More batches than that in one answer are small ones: they are processed by what becomes about one merged batch.
 _SMALL_BATCHES = 32
-_SMALL_BATCHES_CHUNK_BYTES = 512 << 10
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the status of a broker's partitions shows why.
 _ATTEMPTS_UNNOTICED = 4
@@ -78,7 +78,7 @@ class FetchedBatches:
         """How much to process at a time; 0: all of it, for that is quick."""
         if self.copy.transforms is not None:
             return _TRANSFORMED_CHUNK_BYTES
-        return _SMALL_BATCHES_CHUNK_BYTES if len(self.batches) > _SMALL_BATCHES else 0
+        return MERGE_BYTES if len(self.batches) > _SMALL_BATCHES else 0
 
 
 class Fetcher:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.cluster import ClusterConnections
@@ -76,7 +77,6 @@ class FlowReplication:
         self._source, self._target = source, target
         self.budget = budget
         self.throttle = FetchThrottle()
-        self._latencies = latencies
         self._on_changed, self._on_outdated, self._on_event = on_changed, on_outdated, on_event
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -110,7 +110,7 @@ class FlowReplication:
             on_outdated=self._outdated,
             on_lease=self._lease_changed,
         )
-        self._samples = SampleBudget()
+        self._new_copy = partial(new_partition, settings, budget=budget, latencies=latencies, samples=SampleBudget())
         self._transforms = FlowTransforms(settings, source, target, events=self._life, on_event=on_event)
         self._offset_map = new_offset_map_publisher(settings, source, target, on_event)
         self._statistics = new_statistics_publisher(settings, target, replicator, lambda: self.copies, on_event)
@@ -124,10 +124,7 @@ class FlowReplication:
         """
         if not self._lease.assign(assignment):
             return False
-        transforms = self._transforms.of(assignment)
-        copy = new_partition(
-            self._settings, assignment, self.budget, self._latencies, transforms, samples=self._samples
-        )
+        copy = self._new_copy(assignment, self._transforms.of(assignment))
         if assignment.partition.topic not in self._source.metadata.topics:
             self._life.stale_source = True
         if assignment.target.topic not in self._target.metadata.topics:

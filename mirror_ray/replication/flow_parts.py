@@ -29,10 +29,10 @@ from mirror_ray.replication.throttle import FetchThrottle
 def new_partition(
     settings: FlowSettings,
     assignment: Assignment,
-    budget: BufferBudget,
-    latencies: LatencyCounter,
     transforms: PartitionTransforms | None,
     *,
+    budget: BufferBudget,
+    latencies: LatencyCounter,
     samples: SampleBudget,
 ) -> PartitionReplication:
     """Replicate one partition, with statistics if they are wanted; ``samples`` is the flow's."""

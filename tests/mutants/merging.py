@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import mutants_of
 
 _source = mutants_of("replication/partition_source", "replication/merging")
-_rules = mutants_of("replication/merge_rules", "replication/merging")
+_rules = mutants_of("replication/merge_rules", "replication/merge_rules", "replication/merging")
 _outgoing = mutants_of("replication/outgoing_batch", "replication/merging")
 _partition = mutants_of("replication/partition", "replication/merging")
 _statistics = mutants_of("replication/statistics", "replication/merging")

@@ -17,7 +17,9 @@ from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
-from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, RecordBatch, iter_batches
+from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, Codec, RecordBatch, iter_batches
+from mirror_ray.records.decode import records_of
+from mirror_ray.records.repack import encode
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.pipeline import BufferBudget
@@ -25,6 +27,7 @@ from mirror_ray.replication.target_log import TargetContents, TargetLog
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.ranges import ComparedRange, PositionPair, ranges_between
+from tests.support.batches import batch
 
 #: Where a batch's header has the producer's id, epoch and sequence.
 _PRODUCER_AT = 43
@@ -113,6 +116,14 @@ def parsed(data: bytes | bytearray | memoryview) -> RecordBatch:
     """The one batch that ``data`` is, in a buffer of its own."""
     (batch,) = iter_batches(memoryview(bytearray(data)))
     return batch
+
+
+def with_codec(codec: Codec, first: int, *values: bytes) -> bytes:
+    """A batch of these values whose first source offset is ``first``."""
+    plain = parsed(batch(first, list(enumerate(values))))
+    data = bytearray(encode(records_of(plain), codec).view)
+    struct.pack_into(">q", data, 0, first)
+    return bytes(data)
 
 
 def produced(data: bytes, producer_id: int, sequence: int) -> RecordBatch:

@@ -100,7 +100,7 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
     mm2 = (MM2, MM2_TUNED) if quick else (MM2, MM2_TUNED, MM2_EXACTLY_ONCE, MM2_TUNED_EXACTLY_ONCE)
     repeats = 1 if quick else 2
     large, half = _large(500_000 if quick else 1_000_000), _large(300_000 if quick else 2_000_000)
-    small = _small(500_000 if quick else 1_000_000)
+    small = CopyMeasurement(workload="small-batches", data=_small(500_000 if quick else 1_000_000))
     everything = RestartMeasurement(workload="restart", case="all of it, started again", data=half, alone=True)
     replicator = RestartMeasurement(workload="restart", case="one replicator", data=half, completely=False)
     return (
@@ -115,8 +115,8 @@ def _short(*, quick: bool) -> tuple[Workload, ...]:
             name="small-batches",
             title="Records of 100 B, 10 in a batch",
             contenders=(MIRROR_RAY, *((MM2_TUNED,) if quick else (MM2, MM2_TUNED)), BASELINE),
-            measurements=(CopyMeasurement(workload="small-batches", data=small),),
-            further=((CopyMeasurement(workload="small-batches", data=small), RECOMPRESSING),),
+            measurements=(small,),
+            further=((small, RECOMPRESSING),),
             repeats=repeats,
         ),
         Workload(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records import kernel
 from mirror_ray.records.batch import HEADER_BYTES
 from tests.support.clusters import TopicMaker, logged_batches
 from tests.support.kafka import CODECS, Message, produce, sample_messages
+from tests.support.kernels import needs_kernel
 from tests.support.reading import assert_equal_copies, end_offsets, read_all
 from tests.support.replicated import Replicated
 from tests.support.waiting import wait_until
@@ -39,7 +40,7 @@ async def test_batches_pass_through_as_they_are(flow: Replicated, make_topic: To
         assert {b.codec for b in target} == {codec}
 
 
-@pytest.mark.skipif(not kernel.is_available(), reason="the record kernel was not built")
+@needs_kernel
 @pytest.mark.parametrize("codec", CODECS)
 async def test_small_batches_become_large_ones(flow: Replicated, make_topic: TopicMaker, codec: str) -> None:
     """Records, timestamps and codec stay; what waits is a fraction of the batches, and no larger."""
@@ -187,35 +188,29 @@ async def test_uncompressed_batches_are_compressed_where_that_is_asked(
     flow: Replicated, make_topic: TopicMaker
 ) -> None:
     """``compression.type`` applies to what the source left uncompressed, and, unmerged, to nothing else."""
-    topic = make_topic(flow.source)
-    remote = flow.remote(topic)
-    config = flow.source.confluent_config()
-    for codec in ("none", "lz4"):
-        produce(config, topic, sample_messages(100), codec=codec)
-    engine = await flow.engine(merge=False)
-    engine.assign(await flow.assignments([topic], compress_with="zstd"))
-    await engine.caught_up()
-    await engine.stop()
-    assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
-    assert {b.codec for b in logged_batches(flow.target.brokers[0], remote)} == {"zstd", "lz4"}
+    assert await _copied_codecs(flow, make_topic(flow.source), ("none", "lz4"), merge=False) == {"zstd", "lz4"}
 
 
-@pytest.mark.skipif(not kernel.is_available(), reason="the record kernel was not built")
+@needs_kernel
 async def test_merged_batches_of_several_codecs_get_the_one_that_is_asked(
     flow: Replicated, make_topic: TopicMaker
 ) -> None:
     """They have to be encoded with one."""
-    topic = make_topic(flow.source)
+    assert await _copied_codecs(flow, make_topic(flow.source), ("none", "lz4", "zstd"), merge=True) == {"zstd"}
+
+
+async def _copied_codecs(flow: Replicated, topic: str, codecs: Sequence[str], *, merge: bool) -> set[str]:
+    """The codecs of a copy, which is equal, of batches of these codecs where zstd is asked for."""
     remote = flow.remote(topic)
     config = flow.source.confluent_config()
-    for codec in ("none", "lz4", "zstd"):
-        produce(config, topic, sample_messages(10), codec=codec)
-    engine = await flow.engine()
+    for codec in codecs:
+        produce(config, topic, sample_messages(100), codec=codec)
+    engine = await flow.engine(merge=merge)
     engine.assign(await flow.assignments([topic], compress_with="zstd"))
     await engine.caught_up()
     await engine.stop()
     assert_equal_copies(config, flow.target.confluent_config(), topic, remote)
-    assert {b.codec for b in logged_batches(flow.target.brokers[0], remote)} == {"zstd"}
+    return {batch.codec for batch in logged_batches(flow.target.brokers[0], remote)}
 
 
 def _transactional(config: dict[str, str | int | float | bool], transactional_id: str) -> Producer:

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.records import kernel
-from mirror_ray.records.batch import Codec, iter_batches, verify
+from mirror_ray.records.batch import iter_batches, verify
 from mirror_ray.records.decode import records_of
-from mirror_ray.records.repack import encode
 from mirror_ray.replication import merge_rules
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
@@ -28,9 +26,10 @@ from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.transforms import Record, Result, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.support import batches
-from tests.support.factories import assignment, establish, fetched, parsed, replication
+from tests.support.factories import assignment, establish, fetched, parsed, replication, with_codec
+from tests.support.kernels import needs_kernel
 
-pytestmark = pytest.mark.skipif(not kernel.is_available(), reason="the record kernel was not built")
+pytestmark = needs_kernel
 
 ASSIGNMENT = assignment(anchor=OffsetPair(0, 0))
 ONE = batches.batch(0, [(0, b"a"), (1, b"b")])
@@ -52,14 +51,6 @@ def merging(*found: bytes, **changes: object) -> PartitionReplication:
 def of_epoch(batch: bytes, epoch: int) -> bytes:
     """The batch as a leader of that epoch appended it."""
     return batch[:12] + struct.pack(">i", epoch) + batch[16:]
-
-
-def with_codec(codec: Codec, first: int, *values: bytes) -> bytes:
-    """A batch of these values."""
-    plain = parsed(batches.batch(first, list(enumerate(values))))
-    data = bytearray(encode(records_of(plain), codec).view)
-    struct.pack_into(">q", data, 0, first)
-    return bytes(data)
 
 
 def values(outgoing: Sequence[OutgoingBatch]) -> list[list[bytes | None]]:
@@ -271,49 +262,6 @@ def test_records_keep_their_own_ages() -> None:
     assert (interval.records, interval.batches) == (3, 1)
     assert interval.source_bytes > interval.wire_bytes
     assert interval.sampled_uncompressed_bytes == interval.wire_bytes
-
-
-@pytest.mark.parametrize(
-    ("codec", "size_bytes", "compress_with", "merged"),
-    [
-        ("none", 15 << 10, None, True),
-        ("none", 17 << 10, None, False),
-        ("none", 17 << 10, "zstd", True),
-        ("none", 257 << 10, "zstd", False),
-        ("zstd", 3 << 10, None, True),
-        ("zstd", 5 << 10, None, False),
-        ("zstd", 5 << 10, "zstd", False),
-        ("gzip", 2 << 10, None, False),
-    ],
-)
-def test_what_is_small_depends_on_the_codec(
-    codec: Codec, size_bytes: int, compress_with: Codec | None, merged: bool
-) -> None:
-    """What costs more to unpack is merged only where it is smaller; what is encoded again anyway, always."""
-    batch = parsed(with_codec(codec, 0, b"x"))._replace(view=memoryview(bytes(size_bytes)))
-    assert merge_rules.is_merged(batch, 0, 1 << 20, compress_with) is merged
-
-
-@pytest.mark.parametrize(
-    ("codecs", "compress_with", "chosen"),
-    [
-        (["none", "none"], None, "none"),
-        (["none", "none"], "lz4", "lz4"),
-        (["zstd", "zstd"], "lz4", "zstd"),
-        (["zstd", "gzip"], "lz4", "lz4"),
-        (["none", "zstd", "zstd"], None, "zstd"),
-        (["none", "zstd"], "gzip", "gzip"),
-    ],
-)
-def test_a_merged_batch_keeps_the_codec(codecs: list[Codec], compress_with: Codec | None, chosen: Codec) -> None:
-    """Of several the target's, or else that of the largest part."""
-    found = [parsed(with_codec(codec, number, b"value")) for number, codec in enumerate(codecs)]
-    assert merge_rules.merged_codec(found, compress_with) == chosen
-
-
-def test_merged_batches_leave_room_for_new_numbers() -> None:
-    """A topic that takes less than usual gets smaller ones."""
-    assert [merge_rules.merge_bytes(size) for size in (1 << 20, 1000)] == [512 << 10, 750]
 
 
 @st.composite
