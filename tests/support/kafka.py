@@ -154,8 +154,12 @@ def produce_transactions(
     transactional_id: str,
     codec: str = "none",
 ) -> None:
-    """Write each sequence of messages in a transaction; committed where the flag is true, else aborted."""
-    producer = Producer({**_producer_config(config, codec, {}), "transactional.id": transactional_id})
+    """Write each sequence of messages in a transaction; committed where the flag is true, else aborted.
+
+    When this returns, the markers of all of them are in the log.
+    """
+    settings = {**_producer_config(config, codec, {}), "transactional.id": transactional_id}
+    producer = Producer(settings)
     producer.init_transactions(_TIMEOUT_S)
     for messages, commit in transactions:
         errors: list[KafkaError] = []
@@ -165,6 +169,8 @@ def produce_transactions(
         producer.flush(_TIMEOUT_S)
         assert not errors, errors[0]
         (producer.commit_transaction if commit else producer.abort_transaction)(_TIMEOUT_S)
+    # A commit is confirmed before its markers are in the log; a new producer of the same id has to wait for them.
+    Producer(settings).init_transactions(_TIMEOUT_S)
 
 
 def delete_records(config: ConfluentConfig, topic: str, before: int, partition: int = 0) -> None:
