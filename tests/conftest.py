@@ -66,6 +66,7 @@ _TOGETHER = {
     "tests/chaos/test_groups.py": "trio",
     "tests/chaos/test_three_brokers.py": "trio",
     "tests/broker/kafka/test_transport.py": "trio",
+    "tests/broker/replication/test_leaders_move.py": "trio",
     "tests/chaos/test_actors_come_back.py": "mortal",
     "tests/chaos/test_transforms.py": "mortal",
     "tests/broker/kafka/test_fenced.py": "mortal",

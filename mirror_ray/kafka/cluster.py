@@ -31,6 +31,7 @@ from mirror_ray.kafka.errors import (
     no_broker_answers,
     protocol_error,
 )
+from mirror_ray.kafka.leader_hints import LeaderHint, with_leaders
 from mirror_ray.kafka.leader_requests import (
     IsolationLevel,
     LogEnd,
@@ -41,7 +42,7 @@ from mirror_ray.kafka.leader_requests import (
     log_ends,
     replica_sizes,
 )
-from mirror_ray.kafka.metadata import EMPTY_METADATA, ClusterMetadata, PartitionMetadata, merged_metadata
+from mirror_ray.kafka.metadata import EMPTY_METADATA, BrokerAddress, ClusterMetadata, PartitionMetadata, merged_metadata
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 
@@ -104,6 +105,10 @@ class ClusterConnections:
         )
         self._metadata = merged_metadata(self._metadata, response, complete=topics is None)
         return self._metadata
+
+    def take_leaders(self, hints: Mapping[TopicPartition, LeaderHint], nodes: list[BrokerAddress]) -> None:
+        """Take what a broker said of leaders, where it is newer than the metadata."""
+        self._metadata = with_leaders(self._metadata, hints, nodes)
 
     async def connect(
         self, broker_id: int, purpose: str, *, receive_buffer_bytes: int = -1, send_buffer_bytes: int = -1

@@ -1,17 +1,19 @@
 """The Fetch request and response, by hand: the response's record bytes are handed on as views, never copied.
 
-Versions 11 (Kafka 2.3), 12 (flexible) and 13 (topic ids, KIP-516) are spoken. Sources: KIP-227 (sessions), KIP-392
-(nearest replica), Kafka's FetchRequest.json and FetchResponse.json.
+Versions 11 (Kafka 2.3), 12 (flexible), 13 to 15 (topic ids, KIP-516) and 16 (leader hints, KIP-951) are spoken.
+Sources: KIP-227 (sessions), KIP-392 (nearest replica), Kafka's FetchRequest.json and FetchResponse.json.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from mirror_ray.kafka.leader_hints import LeaderHint, read_leader_hint, read_nodes
+from mirror_ray.kafka.metadata import BrokerAddress
 from mirror_ray.kafka.primitives import (
     array_length,
     compact_text,
@@ -26,12 +28,14 @@ from mirror_ray.model.errors import CorruptBatchError
 
 API_KEY = 1
 LOWEST_VERSION = 11
-HIGHEST_VERSION = 13
+HIGHEST_VERSION = 16
 FIRST_FLEXIBLE_VERSION = 12
 FIRST_TOPIC_ID_VERSION = 13
+#: From it on a request has no replica id: only followers say what they are.
+_FIRST_WITHOUT_REPLICA_ID = 15
 
-
-_HEAD = struct.Struct(">iiiibii")
+_NO_REPLICA = struct.pack(">i", -1)
+_HEAD = struct.Struct(">iiibii")
 _PARTITION_FLEXIBLE = struct.Struct(">iiqiqib")
 _PARTITION = struct.Struct(">iiqqi")
 _RESPONSE_HEAD = struct.Struct(">ihi")
@@ -39,7 +43,7 @@ _PARTITION_RESPONSE = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
 _INT = struct.Struct(">i")
 _EPOCH_END = struct.Struct(">iq")
-_DIVERGING_TAG = 0
+_DIVERGING_TAG, _LEADER_TAG = 0, 1
 
 
 class PartitionKey(NamedTuple):
@@ -89,6 +93,8 @@ class FetchedPartition:
     records: memoryview
     #: Where the broker's log diverges from the one that was read so far; -1: it does not.
     diverging_from: int = -1
+    #: Who leads the partition, where the broker that was asked does not; None: it does not say.
+    leader: LeaderHint | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +105,8 @@ class FetchResponse:
     error_code: int
     session_id: int
     partitions: list[FetchedPartition]
+    #: Where to connect to the leaders that it names.
+    nodes: list[BrokerAddress] = field(default_factory=list)
 
 
 def encode_fetch(
@@ -113,7 +121,7 @@ def encode_fetch(
     """A request's body.
 
     Args:
-        version: 11 to 13.
+        version: 11 to 16.
         parameters: Limits and isolation.
         session: Session id and epoch (KIP-227).
         wanted: Position to fetch from, for each partition that is new or has moved.
@@ -121,15 +129,13 @@ def encode_fetch(
         limits: Largest number of bytes of single partitions, where it is below that of ``parameters``.
     """
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
-    out = bytearray(
-        _HEAD.pack(
-            -1,
-            parameters.max_wait_ms,
-            parameters.min_bytes,
-            parameters.max_bytes,
-            1 if parameters.read_committed else 0,
-            *session,
-        )
+    out = bytearray(_NO_REPLICA if version < _FIRST_WITHOUT_REPLICA_ID else b"")
+    out += _HEAD.pack(
+        parameters.max_wait_ms,
+        parameters.min_bytes,
+        parameters.max_bytes,
+        1 if parameters.read_committed else 0,
+        *session,
     )
     topics: dict[bytes, bytearray] = {}
     counts: dict[bytes, int] = {}
@@ -184,7 +190,7 @@ def _decode_flexible(version: int, body: memoryview) -> FetchResponse:
             partition, at = _flexible_partition(topic, body, at)
             partitions.append(partition)
         at = skip_tags(body, at)
-    return FetchResponse(throttle_ms, error_code, session_id, partitions)
+    return FetchResponse(throttle_ms, error_code, session_id, partitions, read_nodes(read_tags(body, at)[0]))
 
 
 def _flexible_partition(topic: bytes, body: memoryview, at: int) -> tuple[FetchedPartition, int]:
@@ -202,8 +208,18 @@ def _flexible_partition(topic: bytes, body: memoryview, at: int) -> tuple[Fetche
         raise IndexError(f"records of partition {index} end {size - len(records)} bytes early")
     tags, at = read_tags(body, at + size)
     diverging_from = _EPOCH_END.unpack_from(tags[_DIVERGING_TAG])[1] if _DIVERGING_TAG in tags else -1
-    key = PartitionKey(topic, index)
-    fetched = FetchedPartition(key, error, high_watermark, stable, start, aborted, preferred, records, diverging_from)
+    fetched = FetchedPartition(
+        key=PartitionKey(topic, index),
+        error_code=error,
+        high_watermark=high_watermark,
+        last_stable_offset=stable,
+        log_start_offset=start,
+        aborted=aborted,
+        preferred_read_replica=preferred,
+        records=records,
+        diverging_from=diverging_from,
+        leader=read_leader_hint(tags, _LEADER_TAG),
+    )
     return fetched, at
 
 

@@ -100,8 +100,8 @@ class InternalTopicWriter:
         timeout_ms = self._cluster.settings.request_timeout_ms
         body = produce.encode_produce(version, produce.ALL_REPLICAS, timeout_ms, [(key, batch)])
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
-        answers, _ = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
-        error_code = answers[0].error_code if answers else UNKNOWN_TOPIC_OR_PARTITION
+        answer = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
+        error_code = answer.partitions[0].error_code if answer.partitions else UNKNOWN_TOPIC_OR_PARTITION
         if error_code:
             if error_info(error_code).invalid_metadata:
                 await self._cluster.refresh([topic])

@@ -43,6 +43,18 @@ def compact_text(text: bytes) -> bytes:
     return uvarint(len(text) + 1) + text
 
 
+def read_compact_text(buffer: bytes | memoryview, at: int) -> tuple[str | None, int]:
+    """Decode a compact nullable string; returns it and where it ends. What is no UTF-8 is replaced.
+
+    Raises:
+        IndexError: The buffer ends inside its length.
+    """
+    size, at = read_uvarint(buffer, at)
+    if size == 0:
+        return None, at
+    return str(buffer[at : at + size - 1], "utf-8", "replace"), at + size - 1
+
+
 def skip_tags(buffer: bytes | memoryview, at: int) -> int:
     """Where a block of tagged fields ends."""
     return at + 1 if buffer[at] == 0 else read_tags(buffer, at)[1]

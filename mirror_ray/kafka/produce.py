@@ -1,7 +1,8 @@
 """The Produce request and response, by hand: batches are sent from the buffers they were received in.
 
-Versions 8 (Kafka 2.4), 9 to 12 (flexible) and 13 (topic ids) are spoken. Source: Kafka's ProduceRequest.json and
-ProduceResponse.json. A request carries at most one batch for each partition: the broker refuses a second one.
+Versions 8 (Kafka 2.4), 9 (flexible), 10 to 12 (leader hints, KIP-951) and 13 (topic ids) are spoken. Source: Kafka's
+ProduceRequest.json and ProduceResponse.json. A request carries at most one batch for each partition: the broker refuses
+a second one.
 """
 
 from __future__ import annotations
@@ -9,9 +10,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.primitives import array_length, read_plain_topic, read_topic, read_uvarint, skip_tags, topic_key
+from mirror_ray.kafka.leader_hints import LeaderHint, read_leader_hint, read_nodes
+from mirror_ray.kafka.metadata import BrokerAddress
+from mirror_ray.kafka.primitives import (
+    array_length,
+    read_compact_text,
+    read_plain_topic,
+    read_tags,
+    read_topic,
+    read_uvarint,
+    skip_tags,
+    topic_key,
+)
 from mirror_ray.model.errors import CorruptBatchError
 
 API_KEY = 0
@@ -28,6 +41,7 @@ _INT = struct.Struct(">i")
 _ANSWER = struct.Struct(">ihqqq")
 #: Behind an answer, as a rule: no errors of records, no message, no tags.
 _NOTHING_MORE = b"\1\0\0"
+_LEADER_TAG = 0
 
 
 @dataclass(slots=True)
@@ -38,6 +52,17 @@ class ProducedPartition:
     error_code: int
     base_offset: int
     error_message: str | None
+    #: Who leads the partition, where the broker that was asked does not; None: it does not say.
+    leader: LeaderHint | None = None
+
+
+class ProduceResponse(NamedTuple):
+    """A parsed Produce response."""
+
+    partitions: list[ProducedPartition]
+    throttle_ms: int
+    #: Where to connect to the leaders that it names.
+    nodes: list[BrokerAddress]
 
 
 def encode_produce(
@@ -62,8 +87,8 @@ def encode_produce(
     return parts
 
 
-def decode_produce(version: int, body: memoryview) -> tuple[list[ProducedPartition], int]:
-    """Parse a response's body; returns the answers and ``throttle_time_ms``.
+def decode_produce(version: int, body: memoryview) -> ProduceResponse:
+    """Parse a response's body.
 
     Raises:
         CorruptBatchError: The bytes are not a Produce response of that version.
@@ -74,7 +99,7 @@ def decode_produce(version: int, body: memoryview) -> tuple[list[ProducedPartiti
         raise CorruptBatchError(f"Produce response of {len(body)} bytes can't be parsed: {error}") from error
 
 
-def _decode_flexible(version: int, body: memoryview) -> tuple[list[ProducedPartition], int]:
+def _decode_flexible(version: int, body: memoryview) -> ProduceResponse:
     answers: list[ProducedPartition] = []
     topics, at = read_uvarint(body, 0)
     for _ in range(topics - 1):
@@ -90,25 +115,19 @@ def _decode_flexible(version: int, body: memoryview) -> tuple[list[ProducedParti
             record_errors, at = read_uvarint(body, at)
             message: str | None = None
             for _ in range(record_errors - 1):
-                text, at = _compact_nullable(body, at + 4)
+                text, at = read_compact_text(body, at + 4)
                 message = message or text
                 at = skip_tags(body, at)
-            text, at = _compact_nullable(body, at)
-            at = skip_tags(body, at)
-            answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, text or message))
+            text, at = read_compact_text(body, at)
+            tags, at = read_tags(body, at)
+            leader = read_leader_hint(tags, _LEADER_TAG)
+            answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, text or message, leader))
         at = skip_tags(body, at)
     (throttle_ms,) = _INT.unpack_from(body, at)
-    return answers, throttle_ms
+    return ProduceResponse(answers, throttle_ms, read_nodes(read_tags(body, at + _INT.size)[0]))
 
 
-def _compact_nullable(body: memoryview, at: int) -> tuple[str | None, int]:
-    size, at = read_uvarint(body, at)
-    if size == 0:
-        return None, at
-    return str(body[at : at + size - 1], "utf-8", "replace"), at + size - 1
-
-
-def _decode_plain(body: memoryview) -> tuple[list[ProducedPartition], int]:
+def _decode_plain(body: memoryview) -> ProduceResponse:
     answers: list[ProducedPartition] = []
     (topics,) = _INT.unpack_from(body, 0)
     at = 4
@@ -126,7 +145,7 @@ def _decode_plain(body: memoryview) -> tuple[list[ProducedPartition], int]:
             text, at = _nullable(body, at)
             answers.append(ProducedPartition(PartitionKey(topic, index), error, base_offset, text or message))
     (throttle_ms,) = _INT.unpack_from(body, at)
-    return answers, throttle_ms
+    return ProduceResponse(answers, throttle_ms, [])
 
 
 def _nullable(body: memoryview, at: int) -> tuple[str | None, int]:

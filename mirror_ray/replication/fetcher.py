@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from mirror_ray.kafka import fetch
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, OFFSET_OUT_OF_RANGE, PASSING, error_info
+from mirror_ray.kafka.leader_hints import follows
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.read_committed import CommittedOnly
@@ -22,7 +23,7 @@ from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.fetch_interest import FetchInterest
 from mirror_ray.replication.fetch_size import FetchSize
-from mirror_ray.replication.merge_rules import MERGE_BYTES
+from mirror_ray.replication.fetched_batches import FetchedBatches, chunks, detached
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.pipeline import BufferBudget
@@ -35,50 +36,9 @@ log = logging.getLogger(__name__)
 _MOVED = PASSING | {"UNKNOWN_SERVER_ERROR"}
 #: How long a request waits while a partition is left out for lack of memory: it should come back soon.
 _WITHOUT_MEMORY_WAIT_MS = 5
-#: An answer may stay in memory because of a part of it that is not smaller than this fraction.
-_SMALL_PART = 8
-#: So much is sent through transforms at a time: some ten milliseconds for the transforms that mirror-ray provides.
-_TRANSFORMED_CHUNK_BYTES = 64 << 10
-#: More batches than that in one answer are small ones: they are processed by what becomes about one merged batch.
-_SMALL_BATCHES = 32
 _FIRST_BACKOFF_S, _LAST_BACKOFF_S = 0.05, 2.0
 #: Failed attempts after which the status of a broker's partitions shows why.
 _ATTEMPTS_UNNOTICED = 4
-
-
-def detached(records: memoryview, answer_bytes: int) -> memoryview:
-    """Copy records that are a small part of their answer: if they wait for long they must not keep all of it."""
-    return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
-
-
-def chunks(batches: Sequence[RecordBatch], size_bytes: int) -> Iterator[Sequence[RecordBatch]]:
-    """Yield the batches in order, as many at a time as reach that size; without batches one empty chunk."""
-    first = size = 0
-    for number, batch in enumerate(batches, start=1):
-        size += batch.size_bytes
-        if size >= size_bytes:
-            yield batches[first:number]
-            first, size = number, 0
-    if first < len(batches) or not batches:
-        yield batches[first:]
-
-
-@dataclass(slots=True)
-class FetchedBatches:
-    """Batches of one partition, fetched and not processed yet."""
-
-    copy: PartitionReplication
-    batches: list[RecordBatch]
-    aborted: list[tuple[int, int]]
-    #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
-    offsets: tuple[int, int]
-
-    @property
-    def chunk_bytes(self) -> int:
-        """How much to process at a time; 0: all of it, for that is quick."""
-        if self.copy.transforms is not None:
-            return _TRANSFORMED_CHUNK_BYTES
-        return MERGE_BYTES if len(self.batches) > _SMALL_BATCHES else 0
 
 
 class Fetcher:
@@ -204,6 +164,7 @@ class Fetcher:
             if response.error_code:
                 raise OSError(f"Fetch answered {error_info(response.error_code).name}")
             session.answered(response.session_id)
+            self._take_leaders(response)
             arrived = self._receive(response.partitions, len(answer))
             self._backoff.succeeded()
             if response.throttle_ms:
@@ -241,6 +202,13 @@ class Fetcher:
             max_bytes=max_bytes,
             max_partition_bytes=size.partition_bytes(max_bytes, interest.partitions_behind),
         )
+
+    def _take_leaders(self, response: fetch.FetchResponse) -> None:
+        """Note the new leaders that the broker names where it is the leader no more."""
+        named = ((self._interest.copy(fetched.key), fetched.leader) for fetched in response.partitions)
+        hints = {copy.source: hint for copy, hint in named if copy is not None and hint is not None}
+        if hints:
+            self._cluster.take_leaders(hints, response.nodes)
 
     def _receive(self, partitions: list[fetch.FetchedPartition], answer_bytes: int) -> list[FetchedBatches]:
         arrived: list[FetchedBatches] = []
@@ -334,7 +302,9 @@ class Fetcher:
             self._events.fetched(copy)
         elif name in _MOVED:
             copy.reason = f"source partition {copy.source}: {name}"
-            self._events.leader_moved(copy, -1)
+            hint = fetched.leader
+            known = hint is not None and follows(self._cluster.metadata, copy.source, hint)
+            self._events.leader_moved(copy, hint.leader if hint is not None and known else -1)
         else:
             self._events.failed(copy, MirrorError(f"source partition {copy.source} can't be read: {name}"))
 

@@ -84,7 +84,7 @@ class Lifecycle:
         self._on_changed(copy)
 
     def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
-        """Look up where to fetch from, or fetch from the named follower."""
+        """Look up where to fetch from, or fetch from the named broker."""
         if broker_id < 0:
             self.stale_source = True
         if copy.state.fetches:
@@ -105,11 +105,11 @@ class Lifecycle:
             self._wake()
         self._on_changed(copy)
 
-    def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+    def refused(self, copy: PartitionReplication, error: str, message: str | None, *, leader_known: bool) -> None:
         """Recover from a refused batch; refusals behind the first one are its consequences."""
         if self._loops.sends(copy):
             self._carry_out(copy)
-            self.back_off(copy, error, message)
+            self.back_off(copy, error, message, leader_known=leader_known)
         elif copy.needs_end:
             self._wake()
 
@@ -170,9 +170,11 @@ class Lifecycle:
 
     # ---- what the flow's loop found out
 
-    def back_off(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+    def back_off(
+        self, copy: PartitionReplication, error: str, message: str | None, *, leader_known: bool = False
+    ) -> None:
         """The target's leader refuses, with this Kafka error: try again soon, or stop."""
-        self.stale_target = True
+        self.stale_target |= not leader_known
         target, retry = copy.assignment.target, self.retries[copy]
         text = f"remote topic {target} refuses records: {error}" + (f" ({message})" if message else "")
         if error in MISSING and retry.fails_for_long:

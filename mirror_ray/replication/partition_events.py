@@ -15,13 +15,13 @@ class PartitionEvents(Protocol):
         """Something was fetched: the partition may have something to send, or its position moved."""
 
     def leader_moved(self, copy: PartitionReplication, broker_id: int) -> None:
-        """It is to be fetched from a follower that the leader named, or (-1) from wherever the leader is now."""
+        """It is to be fetched from a broker that this one named, or (-1) from wherever the leader is now."""
 
     def acknowledged(self, copy: PartitionReplication) -> None:
         """The target committed batches, or took some of a partition that does not send any more."""
 
-    def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
-        """The target refused a batch, with this Kafka error."""
+    def refused(self, copy: PartitionReplication, error: str, message: str | None, *, leader_known: bool) -> None:
+        """The target refused a batch, with this Kafka error; ``leader_known``: the metadata has the leader that is."""
 
     def lost(self, copy: PartitionReplication) -> None:
         """The connection to the target was lost with batches of the partition waiting or in flight."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,8 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.errors import PASSING, error_info
 from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.kafka.leader_hints import follows
+from mirror_ray.kafka.metadata import BrokerAddress, topic_id_bytes
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.replication.backoff import Backoff
@@ -254,7 +255,7 @@ class Sender:
             self._lost(sent.values())
             return
         try:
-            answers, throttle_ms = produce.decode_produce(version, future.result())
+            answers, throttle_ms, nodes = produce.decode_produce(version, future.result())
         except CorruptBatchError as error:
             connection.abort(str(error))
             self._lost(sent.values())
@@ -264,6 +265,7 @@ class Sender:
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + throttle_ms / 1000)
             connection.expect_silence(throttle_ms / 1000)
             self._events.target_throttled(throttle_ms / 1000)
+        self._take_leaders(sent, answers, nodes)
         for answer in answers:
             copy = sent.pop(answer.key, None)
             if copy is not None and copy.pipeline.in_flight:
@@ -277,9 +279,24 @@ class Sender:
             self._lost(sent.values())
         self._events.buffer_freed()
 
+    def _take_leaders(
+        self,
+        sent: Mapping[PartitionKey, PartitionReplication],
+        answers: Iterable[produce.ProducedPartition],
+        nodes: list[BrokerAddress],
+    ) -> None:
+        """Note the new leaders that the broker names where it is the leader no more."""
+        hints = {
+            sent[answer.key].assignment.target: answer.leader
+            for answer in answers
+            if answer.leader is not None and answer.key in sent
+        }
+        if hints:
+            self._cluster.take_leaders(hints, nodes)
+
     def _take_answer(self, copy: PartitionReplication, answer: produce.ProducedPartition, committed: bool) -> None:
         if answer.error_code:
-            self._take_refusal(copy, error_info(answer.error_code).name, answer.error_message)
+            self._take_refusal(copy, answer)
             return
         try:
             copy.answered(answer.base_offset, committed=committed)
@@ -290,13 +307,15 @@ class Sender:
             self._events.acknowledged(copy)
         self.schedule(copy)
 
-    def _take_refusal(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+    def _take_refusal(self, copy: PartitionReplication, answer: produce.ProducedPartition) -> None:
+        error, message, leader = error_info(answer.error_code).name, answer.error_message, answer.leader
         try:
             copy.failed(f"{error} ({message})" if error in RECORD_ERRORS else None)
         except ReplicationFault as fault:
             self._events.failed(copy, fault)
         else:
-            self._events.refused(copy, error, message)
+            known = leader is not None and follows(self._cluster.metadata, copy.assignment.target, leader)
+            self._events.refused(copy, error, message, leader_known=known)
 
     def _lost(self, copies: Iterable[PartitionReplication]) -> None:
         for copy in copies:

@@ -281,7 +281,9 @@ class Replicator:
         if copy.blocked_by is not None and copy.drained:
             self.failed(copy, copy.blocked_by)
 
-    def refused(self, copy: PartitionReplication, error: str = "", message: str | None = None) -> None:
+    def refused(
+        self, copy: PartitionReplication, error: str = "", message: str | None = None, *, leader_known: bool = False
+    ) -> None:
         """The target refused a batch; refusals behind it are its consequences."""
         if copy in self.leaders:
             self.interrupted(copy)

@@ -215,7 +215,8 @@ class _Copy:
             version, produce.ALL_REPLICAS, 30_000, [(PartitionKey(name, number), view) for number, view in batches]
         )
         flexible = version >= produce.FIRST_FLEXIBLE_VERSION
-        answers, _ = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
+        response = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
+        answers = response.partitions
         again = {answer.key.partition for answer in answers if error_info(answer.error_code).invalid_metadata}
         told = [answer.error_code for answer in answers if answer.key.partition not in again]
         if again:

@@ -153,7 +153,7 @@ def test_changed_answers_are_named(
 
 
 @fuzzing(200)
-@given(st.sampled_from((11, 12, 13)), EDITS)
+@given(st.sampled_from((11, 12, 13, 16)), EDITS)
 def test_changed_fetches_are_corrupt_and_nothing_else(version: int, edits: list[Edit]) -> None:
     """Of each version, without a connection."""
     began_s = time.process_time()
@@ -163,7 +163,7 @@ def test_changed_fetches_are_corrupt_and_nothing_else(version: int, edits: list[
 
 
 @fuzzing(200)
-@given(st.sampled_from((8, 9, 13)), st.binary(max_size=80), EDITS)
+@given(st.sampled_from((8, 9, 10, 13)), st.binary(max_size=80), EDITS)
 def test_random_produce_answers_are_corrupt_and_nothing_else(version: int, data: bytes, edits: list[Edit]) -> None:
     """As above."""
     began_s = time.process_time()

@@ -34,7 +34,7 @@ class RecordedEvents:
     def acknowledged(self, copy: PartitionReplication) -> None:
         self.committed.append(copy)
 
-    def refused(self, copy: PartitionReplication, error: str, message: str | None) -> None:
+    def refused(self, copy: PartitionReplication, error: str, message: str | None, *, leader_known: bool) -> None:
         self.refusals.append((copy, error))
 
     def lost(self, copy: PartitionReplication) -> None:

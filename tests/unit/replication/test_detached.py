@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_ray.replication.fetcher import detached
+from mirror_ray.replication.fetched_batches import detached
 
 
 def test_a_small_part_of_an_answer_does_not_keep_the_whole_of_it() -> None:

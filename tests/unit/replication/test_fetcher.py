@@ -10,7 +10,7 @@ import pytest
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.records.batch import iter_batches
-from mirror_ray.replication.fetcher import FetchedBatches, chunks
+from mirror_ray.replication.fetched_batches import FetchedBatches, chunks
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.target_log import TargetLog

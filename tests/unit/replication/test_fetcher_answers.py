@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
 
 import pytest
 
 from mirror_ray.kafka.fetch import FetchedPartition, FetchPosition, PartitionKey
+from mirror_ray.kafka.leader_hints import LeaderHint
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.fetcher import FetchedBatches
+from mirror_ray.replication.fetched_batches import FetchedBatches
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.target_log import TargetLog
 from tests.support.batches import batch
@@ -91,6 +93,17 @@ def answer(
         records=memoryview(bytearray(records)),
         diverging_from=diverging_from,
     )
+
+
+@pytest.mark.parametrize(("known_epoch", "moved_to"), [(5, 2), (6, -1)])
+async def test_a_leader_that_the_broker_names_is_fetched_from(scene: Scene, known_epoch: int, moved_to: int) -> None:
+    """Where the metadata has it; else the leader is looked up."""
+    leader = SimpleNamespace(leader=2, leader_epoch=known_epoch)
+    scene.broker.metadata = SimpleNamespace(partition=lambda _partition: leader)
+    refused = answer(b"", error=NOT_LEADER)
+    refused.leader = LeaderHint(2, 5)
+    assert scene.receive(refused) == []
+    assert scene.events.moved == [moved_to]
 
 
 async def test_it_asks_with_the_epoch_of_what_was_read(scene: Scene) -> None:

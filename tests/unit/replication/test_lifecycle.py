@@ -75,12 +75,20 @@ def scene() -> Scene:
 def test_answers_behind_the_first_refusal_say_nothing_new(scene: Scene) -> None:
     """A pipeline of a hundred refused batches is one event and one failure."""
     for _ in range(100):
-        scene.life.refused(scene.copy, "TOPIC_AUTHORIZATION_FAILED", None)
+        scene.life.refused(scene.copy, "TOPIC_AUTHORIZATION_FAILED", None, leader_known=False)
     assert len(scene.events) == 1
     assert scene.events[0].startswith("error: ")
     assert "refuses records: TOPIC_AUTHORIZATION_FAILED" in scene.events[0]
     assert scene.copy.state is CopyState.STOPPED
     assert scene.retry.failures == 1
+
+
+@pytest.mark.parametrize("leader_known", [True, False])
+def test_a_leader_that_was_named_is_not_looked_up(scene: Scene, leader_known: bool) -> None:
+    """The log end of the target is read from it at once."""
+    scene.life.stale_target = False
+    scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None, leader_known=leader_known)
+    assert scene.life.stale_target is not leader_known
 
 
 def test_the_same_stop_is_told_once(scene: Scene) -> None:
@@ -138,7 +146,7 @@ def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:
 def test_what_is_said_of_a_removed_partition_is_ignored(scene: Scene) -> None:
     """Answers come late."""
     scene.life.remove(scene.copy)
-    scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None)
+    scene.life.refused(scene.copy, "NOT_LEADER_OR_FOLLOWER", None, leader_known=False)
     scene.life.interrupted(scene.copy, "late")
     scene.life.failed(scene.copy, MirrorError("late"))
     scene.life.acknowledged(scene.copy)
