@@ -10,7 +10,7 @@
 //! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
 //! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
 //! What one call merges of magic 2 unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
-//! bytes for each of its records.
+//! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each.
 //!
 //! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are
 //! unpacked here: no window is needed to unpack a frame as a whole. And a record that is too large alone is
@@ -19,6 +19,7 @@
 pub mod builder;
 pub mod codecs;
 pub mod compare;
+pub mod digest;
 pub mod error;
 pub mod header;
 mod legacy;

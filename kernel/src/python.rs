@@ -7,11 +7,12 @@ use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use crate::builder::Piece;
 use crate::codecs::Codec;
 use crate::compare::{Part, compare as compared};
+use crate::digest::{Comparing, KeyComparison as Comparison};
 use crate::error::{Error, Result};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked};
@@ -104,11 +105,42 @@ fn compare(
     Ok((same.records, same.starts[0], same.starts[1], same.differs))
 }
 
+/// Compares the last records of the keys of two logs; see `digest::KeyComparison`. Sides are 0 and 1.
+#[pyclass]
+struct KeyComparison(Comparison);
+
+#[pymethods]
+impl KeyComparison {
+    #[new]
+    #[pyo3(signature = (*, secret, timestamps, keys, ordered_below))]
+    fn new(secret: [u8; 16], timestamps: bool, keys: (u64, u64), ordered_below: u64) -> KeyComparison {
+        KeyComparison(Comparison::new(Comparing { secret, timestamps, keys: keys.0..keys.1, ordered_below }))
+    }
+
+    /// Takes the records in a span of offsets from a side's next batches.
+    fn take(&mut self, py: Python, side: bool, batches: Vec<PyBuffer<u8>>, span: (i64, i64)) -> PyResult<()> {
+        let batches = batches.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+        raised(py.detach(|| self.0.take(side.into(), &batches, &(span.0..span.1))))
+    }
+
+    /// Records with a key that were taken of either side, keys, bytes of these, and whether all are the same in order.
+    fn found(&self) -> (u64, u64, usize, usize, bool) {
+        let ([mine, theirs], (keys, key_bytes)) = (self.0.records(), self.0.keys());
+        (mine, theirs, keys, key_bytes, self.0.is_same())
+    }
+
+    /// The keys whose last records differ.
+    fn differing_keys<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        self.0.differing_keys().map(|key| PyBytes::new(py, key)).collect()
+    }
+}
+
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptError", module.py().get_type::<CorruptError>())?;
     module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
     module.add_function(wrap_pyfunction!(repack, module)?)?;
     module.add_function(wrap_pyfunction!(recompress, module)?)?;
+    module.add_class::<KeyComparison>()?;
     module.add_function(wrap_pyfunction!(compare, module)?)
 }

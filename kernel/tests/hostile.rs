@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use _kernel::codecs::{Codec, Effort, compress, decompress};
 use _kernel::compare::{Part, compare};
+use _kernel::digest::{Comparing, EVERY_KEY, KeyComparison};
 use _kernel::header::{HEADER_BYTES, Header};
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
@@ -158,6 +159,20 @@ fn compare_any(first: &[u8], second: &[u8], dice: &mut Dice) {
     }
 }
 
+/// No more is counted than was there, and a log has the same records as itself.
+fn compare_keys_of_any(first: &[u8], second: &[u8], dice: &mut Dice) {
+    let edges = [i64::MIN, -1, 0, 3, 1 << 40, i64::MAX - 38, i64::MAX];
+    let span = edges[dice.below(7)]..edges[dice.below(7)];
+    let how = Comparing { secret: [7; 16], timestamps: true, keys: 0..EVERY_KEY, ordered_below: EVERY_KEY };
+    let mut comparison = KeyComparison::new(how);
+    let batches = [first, second];
+    if (0..2).all(|side| comparison.take(side, &batches, &span).is_ok()) {
+        let ([mine, theirs], (keys, _)) = (comparison.records(), comparison.keys());
+        assert!(comparison.is_same() && mine == theirs && keys as u64 <= mine);
+        assert_eq!(comparison.differing_keys().count(), 0);
+    }
+}
+
 fn try_many(count: usize) {
     let (mut dice, mut accepted, mut slowest) = (Dice(0x9e37_79b9_7f4a_7c15), 0, Duration::ZERO);
     let began = Instant::now();
@@ -169,6 +184,7 @@ fn try_many(count: usize) {
             usize::from(if merged { try_one(&[&first, &second], &mut dice) } else { try_one(&[&first], &mut dice) });
         let _ = recompress(&second, CODECS[dice.below(5)]);
         compare_any(&first, &second, &mut dice);
+        compare_keys_of_any(&first, &second, &mut dice);
         slowest = slowest.max(one_began.elapsed());
     }
     println!("{count} cases, {accepted} accepted, {:.1?}, the slowest took {slowest:.1?}", began.elapsed());

@@ -1,7 +1,7 @@
 # What kernel/src/python.rs is to Python.
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 #: Bytes, first, last and next source offset, leader epoch, runs, bytes without compression and on the
@@ -12,6 +12,12 @@ _Piece: TypeAlias = tuple[
 
 class CorruptError(ValueError): ...
 class TooLargeError(ValueError): ...
+
+class KeyComparison:
+    def __new__(cls, *, secret: bytes, timestamps: bool, keys: tuple[int, int], ordered_below: int) -> Self: ...
+    def take(self, side: bool, batches: Sequence[_Bytes], span: tuple[int, int]) -> None: ...
+    def found(self) -> tuple[int, int, int, int, bool]: ...
+    def differing_keys(self) -> list[bytes]: ...
 
 def repack(
     parts: Sequence[_Bytes],

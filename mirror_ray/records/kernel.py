@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import CODECS, HEADER, Codec, RecordBatch
@@ -141,3 +141,48 @@ def compare(
     except _native.CorruptError as error:
         raise CorruptBatchError(str(error)) from error
     return SameRecords(*same)
+
+
+class ComparedKeys(NamedTuple):
+    """What two logs have been found to hold: ``KeyComparison``."""
+
+    #: Records whose keys are compared.
+    records: int
+    target_records: int
+    keys: int
+    #: Of all keys together.
+    key_bytes: int
+    #: Whether both sides have the same records in the same order.
+    same: bool
+
+
+class KeyComparison:
+    """Compares the last records of the keys of two logs, and all records in order; as ``last_records.LastRecords``.
+
+    Records are compared by digests of 128 bits, with a secret of this comparison's own; keys as they are.
+    """
+
+    def __init__(self, *, timestamps: bool, keys: tuple[int, int], ordered_below: int) -> None:
+        """``keys``: bounds of the CRC-32 of the keys that are compared; in order below ``ordered_below``."""
+        self._native = _native.KeyComparison(
+            secret=os.urandom(16), timestamps=timestamps, keys=keys, ordered_below=ordered_below
+        )
+
+    def take(self, side: Literal[0, 1], batches: Sequence[RecordBatch], span: tuple[int, int]) -> None:
+        """Take the records in a span of offsets from the next verified batches, of any magic, of the source or target.
+
+        Raises:
+            CorruptBatchError: A batch, or a record in the span, does not parse. Nothing is to be taken after that.
+        """
+        try:
+            self._native.take(bool(side), [batch.view for batch in batches], span)
+        except _native.CorruptError as error:
+            raise CorruptBatchError(str(error)) from error
+
+    def found(self) -> ComparedKeys:
+        """What was found in all that was taken."""
+        return ComparedKeys(*self._native.found())
+
+    def differing_keys(self) -> frozenset[bytes]:
+        """The keys whose last records differ; a tombstone counts as no record."""
+        return frozenset(self._native.differing_keys())

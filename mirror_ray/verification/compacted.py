@@ -12,57 +12,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple
-from zlib import crc32
 
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash, hash_record, record_digest
+from mirror_ray.verification.difference import Difference, HashedRecord, RecordHash, hash_record
 from mirror_ray.verification.ranges import PositionPair
-
-
-class LastRecord(NamedTuple):
-    """The last record of a key, by its hash; the hash of a tombstone is empty."""
-
-    offset: int
-    digest: bytes
-
-
-@dataclass(slots=True)
-class LastRecords:
-    """Takes the records of one side, in order.
-
-    Attributes:
-        found: Last records by key.
-        records: The number of records that have a key.
-        digest: Over all records in order; without sampling also over those without a key: log cleaning drops these, but
-            only where it runs.
-    """
-
-    timestamps: bool
-    fraction: float = 1.0
-    found: dict[bytes, LastRecord] = field(default_factory=dict)
-    records: int = 0
-    _all: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
-
-    @property
-    def digest(self) -> bytes:
-        """The digest over all records so far."""
-        return self._all.digest()
-
-    def take(self, records: Iterable[DecodedRecord]) -> None:
-        """Take the next records."""
-        for record in records:
-            key, value, _ = record.fields()
-            if not (self.fraction >= 1 if key is None else key_is_sampled(key, self.fraction)):
-                continue
-            digest = record_digest(record, timestamps=self.timestamps)
-            self._all.update(digest)
-            if key is not None:
-                self.records += 1
-                self.found[key] = LastRecord(record.offset, b"" if value is None else digest)
 
 
 @dataclass(slots=True)
@@ -97,21 +53,6 @@ class LastRecordHashes:
         """Drop what lies before an offset."""
         self.found = {key: record for key, record in self.found.items() if record.offset >= offset}
         self.tombstones = {key: tombstone for key, tombstone in self.tombstones.items() if tombstone >= offset}
-
-
-def key_is_sampled(key: bytes, fraction: float) -> bool:
-    """Whether a key belongs to the sample of that fraction of all keys; it is the same sample every time."""
-    return fraction >= 1 or crc32(key) < fraction * (1 << 32)
-
-
-def differing_keys(source: Mapping[bytes, LastRecord], target: Mapping[bytes, LastRecord]) -> set[bytes]:
-    """The keys whose last records differ; a tombstone counts as no record."""
-    nothing = LastRecord(-1, b"")
-    return {
-        key
-        for key in source.keys() | target.keys()
-        if source.get(key, nothing).digest != target.get(key, nothing).digest
-    }
 
 
 def key_differences(source: LastRecordHashes, target: LastRecordHashes, ends: tuple[int, int]) -> list[Difference]:

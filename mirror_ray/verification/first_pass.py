@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Literal, TypeVar
 
+from mirror_ray.records import kernel
+from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.verification.batch_comparison import LogPiece, LogPieces, RangeComparison, records_in
-from mirror_ray.verification.compacted import LastRecords, differing_keys
 from mirror_ray.verification.job import CompareJob, FirstPassResult
+from mirror_ray.verification.last_records import LastRecords, differing_keys, key_slice
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
-from mirror_ray.verification.ranges import merge_spans
+from mirror_ray.verification.ranges import Span, merge_spans
 
 _T = TypeVar("_T")
 #: Takes records in the order in which they are read.
@@ -59,9 +62,12 @@ class InProcessFirstPass:
         return FirstPassResult(records=records, target_records=records, ranges=differing)
 
     async def _compare_keys(self, job: CompareJob) -> FirstPassResult:
-        mine = LastRecords(job.timestamps, job.key_fraction)
-        theirs = LastRecords(job.timestamps, job.key_fraction)
-        await read_both(self._logs(job), job, mine.take, theirs.take, self._on_records)
+        logs = self._logs(job)
+        if kernel.is_available() and logs[0].transform is None:
+            return await self._compare_keys_by_kernel(logs, job)
+        keys = key_slice(job.key_fraction)
+        mine, theirs = LastRecords(job.timestamps, keys), LastRecords(job.timestamps, keys)
+        await read_both(logs, job, mine.take, theirs.take, self._on_records)
         return FirstPassResult(
             records=mine.records,
             target_records=theirs.records,
@@ -69,6 +75,40 @@ class InProcessFirstPass:
             same=mine.digest == theirs.digest,
             differing_keys=frozenset(differing_keys(mine.found, theirs.found)),
         )
+
+    async def _compare_keys_by_kernel(
+        self, logs: tuple[PartitionLog, PartitionLog], job: CompareJob
+    ) -> FirstPassResult:
+        keys = key_slice(job.key_fraction)
+        comparison = kernel.KeyComparison(timestamps=job.timestamps, keys=keys.keys, ordered_below=keys.ordered_below)
+
+        async def take(side: Literal[0, 1], spans: Iterable[Span]) -> None:
+            async for span, batches in _read_spans(partial(_with_span, logs[side]), spans, lambda _: None):
+                comparison.take(side, batches, span)
+                if side == 0:
+                    self._on_records(sum(map(records_in, batches)))
+
+        mine, theirs = _spans_of(job)
+        await asyncio.gather(take(0, mine), take(1, theirs))
+        found = comparison.found()
+        return FirstPassResult(
+            records=found.records,
+            target_records=found.target_records,
+            keys=found.keys,
+            same=found.same,
+            differing_keys=comparison.differing_keys(),
+        )
+
+
+async def _with_span(log: PartitionLog, first: int, end: int) -> AsyncIterator[tuple[Span, Sequence[RecordBatch]]]:
+    """The batches of a span, for each answer, with the span."""
+    async for batches in log.batches(first, end):
+        yield (first, end), batches
+
+
+def _spans_of(job: CompareJob) -> tuple[list[Span], list[Span]]:
+    """All that the flow copied of a job, on both sides."""
+    return [(job.begin.source, job.end.source)], [(span.target, span.target_end) for span in job.ranges]
 
 
 async def _read(
@@ -92,10 +132,8 @@ async def read_both(
     on_records: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Read all that the flow copied of a job from both sides; what is removed meanwhile is skipped."""
-    await asyncio.gather(
-        read_spans(logs[0], [(job.begin.source, job.end.source)], source, on_records),
-        read_spans(logs[1], [(span.target, span.target_end) for span in job.ranges], target),
-    )
+    mine, theirs = _spans_of(job)
+    await asyncio.gather(read_spans(logs[0], mine, source, on_records), read_spans(logs[1], theirs, target))
 
 
 async def read_spans(

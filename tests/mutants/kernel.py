@@ -9,6 +9,7 @@ _builder = kernel_mutants_of("builder", "records/kernel")
 _records = kernel_mutants_of("records", "records/kernel", "records/kernel_hostile")
 _legacy = kernel_mutants_of("legacy", "records/kernel", "records/kernel_hostile")
 _compare = kernel_mutants_of("compare", "verification/batch_comparison")
+_digest = kernel_mutants_of("digest", "verification/last_records")
 
 MUTANTS = (
     _repack("records before the position are taken", "«offset >= self.from_offset→true»"),
@@ -29,4 +30,13 @@ MUTANTS = (
     _compare("sections do not count", "|| «mine.section(&here) != theirs.section(&there)→false»"),
     _compare("other parts of batches are the same", "«(first, end) != theirs.deltas(&there)→false»"),
     _compare("records outside of the range are compared", "if «(start..end).contains(&record.offset)→true» {"),
+    _digest("a tombstone is a record", "Some(digest).filter(|_| «!fields.is_tombstone→true»)"),
+    _digest("timestamps do not count for keys", "if «self.how.timestamps→false» {"),
+    _digest("what follows a span in its batch is lost", "first.max(«next.min(span.end)→next»)"),
+    _digest("records are taken again", "span.start.max(«self.sides[side].reached→i64::MIN»)"),
+    _digest("the first record of a key counts", "digests[side] = «Some(digest)→digests[side].or(Some(digest))»"),
+    _digest("order does not count", "if «is_ordered→false» {"),
+    _digest("a sample's order has all records", "«crc < self.how.ordered_below→true»;"),
+    _digest("bytes behind the headers are let pass", "|| «at != tail.len()→false» {"),
+    _digest("a header needs no name", "if «!has_name→false» {"),
 )

@@ -6,16 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.verification.compacted import (
-    LastRecordHashes,
-    LastRecords,
-    OrderedComparison,
-    compare_in_order,
-    differing_keys,
-    key_differences,
-    key_is_sampled,
-)
+from mirror_ray.verification.compacted import LastRecordHashes, OrderedComparison, compare_in_order, key_differences
 from mirror_ray.verification.difference import Difference, HashedRecord, hash_record
+from mirror_ray.verification.last_records import LastRecords, differing_keys, key_slice
 from mirror_ray.verification.ranges import PositionPair
 
 KEYS = st.lists(st.integers(0, 6), min_size=1, max_size=40)
@@ -179,14 +172,17 @@ def test_records_without_a_key_are_passed_over() -> None:
 
 def test_a_fraction_of_the_keys() -> None:
     """About so many, the same ones on both sides."""
-    keys = [b"key %d" % number for number in range(2000)]
-    assert 300 < sum(key_is_sampled(key, 0.2) for key in keys) < 500
-    assert all(key_is_sampled(key, 1.0) for key in keys)
+    log = log_of([(number, b"") for number in range(2000)])
+    some, every = LastRecords(True, key_slice(0.2)), LastRecords(True, key_slice(1.0))
+    some.take(log)
+    every.take(log)
+    assert 300 < len(some.found) < 500
+    assert len(every.found) == 2000
 
 
 def test_records_without_a_key_are_not_passed_over() -> None:
     """A side that is not compacted keeps them: where one is there alone both sides are not the same."""
-    mine, theirs, sample = LastRecords(timestamps=True), LastRecords(timestamps=True), LastRecords(True, 0.5)
+    mine, theirs, sample = LastRecords(timestamps=True), LastRecords(timestamps=True), LastRecords(True, key_slice(0.5))
     log, foreign = log_of([(1, b"a"), (2, b"b")]), DecodedRecord(2, 0, record_tail(None, b"foreign"))
     mine.take(log)
     theirs.take([*log, foreign])

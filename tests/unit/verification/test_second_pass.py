@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.state.records import SkippedRange
 from mirror_ray.verification.difference import Difference
@@ -16,6 +17,8 @@ from mirror_ray.verification.ranges import ComparedRange, PositionPair
 from mirror_ray.verification.report import PartitionVerdict
 from mirror_ray.verification.second_pass import MAX_KEYS, FindPair, SecondPass
 from tests.support.factories import compare_job
+from tests.unit.records.strategies import Plain
+from tests.unit.verification.logged import batch_of
 from tests.unit.verification.test_known_differences import foreign, refused, source_lost, target_lost
 
 
@@ -45,14 +48,19 @@ class Held:
         for at in range(0, len(found), 500):
             yield found[at : at + 500]
 
-    async def batches(self, start: int, end: int) -> AsyncIterator[list[list[DecodedRecord]]]:
-        # Of records that are in no batches.
+    async def batches(self, start: int, end: int) -> AsyncIterator[list[RecordBatch]]:
         async for found in self.records(start, end):
-            yield [found]
+            yield [batch_of([plain_record(record) for record in found])]
 
     def remove(self, before: int) -> None:
         self.first = before
         self.kept = [record for record in self.kept if record.offset >= before]
+
+
+def plain_record(record: DecodedRecord) -> Plain:
+    """The same, to be written."""
+    key, value, headers = record.fields()
+    return Plain(offset=record.offset, timestamp=record.timestamp, key=key, value=value, headers=headers)
 
 
 def record(offset: int, key: str, value: bytes | None = b"value") -> DecodedRecord:
