@@ -11,6 +11,8 @@
 //! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
 //! What one call merges of magic 2 unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
 //! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each.
+//! `columns::Columns` has the records of all batches that it was given, bounded together as those of one are, with 64 bytes
+//! for each, and beside them what was changed.
 //!
 //! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are
 //! unpacked here: no window is needed to unpack a frame as a whole. And a record that is too large alone is
@@ -18,13 +20,17 @@
 
 pub mod builder;
 pub mod codecs;
+pub mod columns;
 pub mod compare;
 pub mod digest;
 pub mod error;
+pub mod fields;
 pub mod header;
 mod legacy;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_columns;
 pub mod recompress;
 pub mod records;
 pub mod repack;

@@ -14,6 +14,7 @@ use crate::codecs::Codec;
 use crate::compare::{Part, compare as compared};
 use crate::digest::{Comparing, KeyComparison as Comparison};
 use crate::error::{Error, Result};
+use crate::python_columns::{PyColumns, columns};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked};
 
@@ -22,10 +23,10 @@ create_exception!(_kernel, TooLargeError, PyValueError, "A record alone is over 
 
 /// A new batch as Python gets it: bytes, first, last and next source offset, leader epoch, runs, bytes uncompressed, bytes
 /// on the source, ages.
-type PieceTuple<'py> =
+pub type PieceTuple<'py> =
     (Bound<'py, PyByteArray>, i64, i64, i64, i32, Bound<'py, PyTuple>, usize, usize, Bound<'py, PyTuple>);
 
-fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+pub fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
         return Err(PyBufferError::new_err("a contiguous buffer is wanted"));
     }
@@ -35,7 +36,7 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-fn raised<T>(result: Result<T>) -> PyResult<T> {
+pub fn raised<T>(result: Result<T>) -> PyResult<T> {
     result.map_err(|error| match error {
         Error::Corrupt(text) => CorruptError::new_err(text),
         Error::TooLarge { offset, batch_bytes } => TooLargeError::new_err((offset, batch_bytes)),
@@ -61,7 +62,7 @@ fn repack(
     pieces.into_iter().map(|piece| piece_tuple(py, &piece)).collect()
 }
 
-fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>> {
+pub fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>> {
     Ok((
         PyByteArray::new(py, &piece.bytes),
         piece.source_first,
@@ -142,5 +143,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(repack, module)?)?;
     module.add_function(wrap_pyfunction!(recompress, module)?)?;
     module.add_class::<KeyComparison>()?;
-    module.add_function(wrap_pyfunction!(compare, module)?)
+    module.add_function(wrap_pyfunction!(compare, module)?)?;
+    module.add_function(wrap_pyfunction!(columns, module)?)?;
+    module.add_class::<PyColumns>()
 }

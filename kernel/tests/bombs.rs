@@ -12,6 +12,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use _kernel::codecs::{Codec, Effort, compress};
+use _kernel::columns::Columns;
 use _kernel::records::{RECORDS_LIMIT, UNPACKED_LIMIT_BYTES};
 use _kernel::repack::{Repacking, repack};
 use support::{CODECS, batch, message, tail};
@@ -36,6 +37,7 @@ fn refused(bomb: &[u8], what: &str) {
     };
     let began = Instant::now();
     assert!(repack(&[bomb], &how).is_err(), "{what}");
+    assert!(Columns::read(&[bomb], 0, &[]).is_err(), "{what}");
     assert!(began.elapsed() < Duration::from_secs(10), "{what}: {:?}", began.elapsed());
 }
 

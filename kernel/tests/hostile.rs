@@ -12,6 +12,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use _kernel::codecs::{Codec, Effort, compress, decompress};
+use _kernel::columns::{Change, Columns, Field, Packing};
 use _kernel::compare::{Part, compare};
 use _kernel::digest::{Comparing, EVERY_KEY, KeyComparison};
 use _kernel::header::{HEADER_BYTES, Header};
@@ -144,6 +145,33 @@ fn try_one(parts: &[&[u8]], dice: &mut Dice) -> bool {
     true
 }
 
+/// Fields fit into what they are of, and what is changed and packed is whole.
+fn change_any(parts: &[&[u8]], dice: &mut Dice) {
+    let Ok(mut columns) = Columns::read(parts, [0, 3, i64::MIN][dice.below(3)], &[(1, 2)]) else {
+        return;
+    };
+    let values: Vec<_> = columns.values().map(|value| value.map(<[u8]>::to_vec)).collect();
+    let headers = columns.headers().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!((columns.keys().count(), headers.len(), values.len()), (columns.len(), columns.len(), columns.len()));
+    for (number, value) in values.iter().enumerate().filter(|_| dice.below(2) == 0) {
+        let headers = if number % 2 == 0 { Field::Kept } else { Field::Given(vec![(&b"name"[..], value.as_deref())]) };
+        let change = Change { timestamp: i64::MAX, key: Field::Given(value.as_deref()), value: Field::Kept, headers };
+        columns.change(number, &change).unwrap();
+        let changed = columns.record(number).unwrap();
+        assert_eq!(changed.timestamp, i64::MAX);
+    }
+    let kept: Vec<usize> = (0..columns.len()).filter(|number| number % 3 > 0).collect();
+    let how = Packing { codec: CODECS[dice.below(5)], merge_bytes: [0, 500][dice.below(2)], max_batch_bytes: 1 << 20 };
+    let pieces = columns.pack(&kept, &how).unwrap();
+    let mut found = Vec::new();
+    for mut piece in pieces {
+        piece.bytes[..8].fill(0);
+        found.extend(records_of(&piece.bytes).unwrap().0.into_iter().map(|record| record.2));
+    }
+    assert_eq!(found, kept.iter().map(|&number| columns.record(number).unwrap().tail.to_vec()).collect::<Vec<_>>());
+    assert!(columns.pack(&[columns.len()], &how).is_err() && columns.pack(&[1, 0], &how).is_err());
+}
+
 /// Whatever is found to be the same lies in what was asked for.
 fn compare_any(first: &[u8], second: &[u8], dice: &mut Dice) {
     let edges = [i64::MIN, -1, 0, 3, 1 << 40, i64::MAX - 38, i64::MAX];
@@ -185,6 +213,8 @@ fn try_many(count: usize) {
         let _ = recompress(&second, CODECS[dice.below(5)]);
         compare_any(&first, &second, &mut dice);
         compare_keys_of_any(&first, &second, &mut dice);
+        let both: [&[u8]; 2] = [&first, &second];
+        change_any(&both[usize::from(!merged)..], &mut dice);
         slowest = slowest.max(one_began.elapsed());
     }
     println!("{count} cases, {accepted} accepted, {:.1?}, the slowest took {slowest:.1?}", began.elapsed());

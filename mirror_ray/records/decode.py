@@ -30,6 +30,8 @@ _INT64_MAX: Final = (1 << 63) - 1
 _LONGEST_VARINT_BITS: Final = 63
 #: Memory of a decoded record beside its bytes: a batch of empty records must not take a hundred times its size.
 _RECORD_COSTS_BYTES: Final = 192
+#: Of the records of one batch: each takes about as much memory as a record does.
+HEADERS_LIMIT: Final = DECOMPRESSED_LIMIT_BYTES // _RECORD_COSTS_BYTES
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
@@ -62,12 +64,14 @@ class DecodedRecord(NamedTuple):
         """Key, value and headers in one pass.
 
         Raises:
-            CorruptBatchError: The bytes are no record.
+            CorruptBatchError: The bytes are no record, or have more than ``HEADERS_LIMIT`` headers.
         """
         try:
             key, position = _nullable(self.tail, 0)
             value, position = _nullable(self.tail, position)
             count, position = read_varint(self.tail, position)
+            if count > HEADERS_LIMIT:
+                raise CorruptBatchError(f"record at source offset {self.offset}: {count} headers are not decoded")
             headers = []
             for _ in range(count):
                 name, position = _nullable(self.tail, position)

@@ -6,7 +6,8 @@ Where it was not, ``mirror_ray.records.repack`` does the same in Python, and sma
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -60,20 +61,61 @@ def repack_batches(
         CorruptBatchError: A batch does not parse.
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
-    try:
-        pieces = _native.repack(
-            [batch.view for batch in batches],
-            codec=CODECS.index(codec),
-            merge_bytes=merge_bytes,
-            max_batch_bytes=max_batch_bytes,
-            from_offset=from_offset,
-            leave_out=leave_out,
+    with _translated(max_batch_bytes):
+        return _repacked(
+            _native.repack(
+                [batch.view for batch in batches],
+                codec=CODECS.index(codec),
+                merge_bytes=merge_bytes,
+                max_batch_bytes=max_batch_bytes,
+                from_offset=from_offset,
+                leave_out=leave_out,
+            )
         )
+
+
+def columns(batches: Sequence[RecordBatch], from_offset: int, leave_out: Sequence[tuple[int, int]]) -> Any:
+    """Open verified batches of any magic, in order, to be read and changed; the kernel's ``Columns``.
+
+    It has their records from ``from_offset`` on, without those in the ranges ``leave_out``, the end not included.
+
+    Raises:
+        CorruptBatchError: A batch or a record does not parse.
+    """
+    with _translated():
+        return _native.columns([batch.view for batch in batches], from_offset=from_offset, leave_out=leave_out)
+
+
+def pack_columns(
+    opened: Any, numbers: Sequence[int], *, codec: Codec, merge_bytes: int, max_batch_bytes: int
+) -> list[RepackedBatch]:
+    """Encode records of ``Columns``, by ascending numbers, as few new batches.
+
+    A new batch holds what is left of source batches: of as many as have ``merge_bytes`` of records before compression.
+
+    Raises:
+        RecordTooLargeError: A record alone is over ``max_batch_bytes``.
+    """
+    with _translated(max_batch_bytes):
+        pieces = opened.pack(
+            numbers, codec=CODECS.index(codec), merge_bytes=merge_bytes, max_batch_bytes=max_batch_bytes
+        )
+        return _repacked(pieces)
+
+
+@contextmanager
+def _translated(max_batch_bytes: int = 0) -> Iterator[None]:
+    """Raise the kernel's errors as ours."""
+    try:
+        yield
     except _native.CorruptError as error:
         raise CorruptBatchError(str(error)) from error
     except _native.TooLargeError as error:
         offset, batch_bytes = error.args
         raise RecordTooLargeError(offset, batch_bytes, max_batch_bytes) from error
+
+
+def _repacked(pieces: Sequence[Any]) -> list[RepackedBatch]:
     return [
         RepackedBatch(
             batch=RecordBatch(memoryview(data), *HEADER.unpack_from(data)),
@@ -96,10 +138,8 @@ def recompress(batch: RecordBatch, codec: Codec) -> RecordBatch:
     Raises:
         CorruptBatchError: It does not unpack.
     """
-    try:
+    with _translated():
         data = _native.recompress(batch.view, CODECS.index(codec))
-    except _native.CorruptError as error:
-        raise CorruptBatchError(str(error)) from error
     return RecordBatch(memoryview(data), *HEADER.unpack_from(data))
 
 

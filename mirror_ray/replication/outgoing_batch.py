@@ -92,14 +92,7 @@ def outgoing_batches(
     codec = assignment.compress_with
     try:
         if transforms is not None:
-            repacked = pack(
-                transforms.take(batch, position),
-                batch,
-                max_batch_bytes=assignment.max_message_bytes,
-                codec=codec if batch.codec == "none" else None,
-                singly=singly,
-            )
-            return _outgoing(repacked)
+            return _outgoing(_transformed(batch, position, assignment, transforms, singly=singly))
         source_bytes = batch.size_bytes
         if codec is not None and batch.magic == 2 and batch.codec == "none":
             batch = compress_batch(batch, codec)
@@ -120,6 +113,18 @@ def outgoing_batches(
         refused = faults.record_refused(assignment.partition.source, error.offset, str(error))
         raise ReplicationFault(refused) from error
     return _outgoing(repacked)
+
+
+def _transformed(
+    batch: RecordBatch, position: int, assignment: Assignment, transforms: PartitionTransforms, *, singly: bool
+) -> list[RepackedBatch]:
+    records, kept, _ = transforms.take(batch, position)
+    codec = batch.codec if batch.codec != "none" else assignment.compress_with or "none"
+    if singly:
+        return pack(
+            records.decoded(kept), batch, max_batch_bytes=assignment.max_message_bytes, codec=codec, singly=True
+        )
+    return records.pack(kept, codec=codec, max_batch_bytes=assignment.max_message_bytes)
 
 
 def merged_batches(batches: Sequence[RecordBatch], position: int, assignment: Assignment) -> Sequence[OutgoingBatch]:

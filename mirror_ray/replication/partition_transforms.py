@@ -10,11 +10,12 @@ from typing import Literal, NamedTuple
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch, verify
-from mirror_ray.records.decode import DecodedRecord, records_from
+from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.transforms.chain import TransformChain, TransformFailure
+from mirror_ray.transforms.chain import TransformChain, TransformedRecords, TransformFailure
+from mirror_ray.transforms.columns import columns_of
 
 #: ``stop``: the partition stops at the record. ``skip``: it is left out. ``dead_letter``: it is left out, once it is in
 #: the dead letter topic.
@@ -61,9 +62,10 @@ class PartitionTransforms:
         Raises:
             CorruptBatchError: The batch does not parse.
         """
-        return self.chain.apply(self.source, records_from(batch, position, self.skip)).kept
+        records, kept, _ = self._transformed([batch], position)
+        return records.decoded(kept)
 
-    def take(self, batch: RecordBatch, position: int) -> list[DecodedRecord]:
+    def take(self, batch: RecordBatch, position: int) -> TransformedRecords:
         """Return what the target is to get of a batch from ``position`` on.
 
         Raises:
@@ -71,10 +73,13 @@ class PartitionTransforms:
             ReplicationFault: transform_failed, where the policy is to stop.
             DeadLettersWaitError: See ``hold``; nothing of the batch was taken.
         """
-        kept, failures = self.chain.apply(self.source, records_from(batch, position, self.skip))
-        if failures:
-            self._handle(failures)
-        return kept
+        transformed = self._transformed([batch], position)
+        if transformed.failures:
+            self._handle(transformed.failures)
+        return transformed
+
+    def _transformed(self, batches: Sequence[RecordBatch], position: int) -> TransformedRecords:
+        return self.chain.run(self.source, columns_of(batches, position, self.skip))
 
     def _handle(self, failures: Sequence[TransformFailure]) -> None:
         if self.errors == "stop":
@@ -100,7 +105,7 @@ class PartitionTransforms:
         self.waiting = WaitingDeadLetters(found, position)
 
     def _failing(self, batch: RecordBatch, position: int) -> list[TransformFailure]:
-        return self.chain.apply(self.source, records_from(batch, position, self.skip)).failures
+        return self._transformed([batch], position).failures
 
     def written(self, letters: WaitingDeadLetters) -> None:
         """Note that the dead letter topic has these on all in-sync replicas."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records import decode
-from mirror_ray.transforms.record import Record, encode_record, parse_records
+from mirror_ray.records.decode import DecodedRecord
+from mirror_ray.transforms.columns import DecodedColumns, RecordColumns, read_records
+from mirror_ray.transforms.record import FIELDS, Record
 from mirror_ray.transforms.transform import Result, Transform
 
 
@@ -22,7 +23,7 @@ class NamedTransform(NamedTuple):
 class TransformFailure(NamedTuple):
     """A record that a transform has failed on."""
 
-    record: decode.DecodedRecord
+    record: DecodedRecord
     #: The step's name.
     step: str
     error: Exception
@@ -35,7 +36,16 @@ class ChainResult(NamedTuple):
     """What became of a batch's records."""
 
     #: At their source offsets, in order, without what was left out, what failed, and what goes elsewhere.
-    kept: list[decode.DecodedRecord]
+    kept: list[DecodedRecord]
+    failures: list[TransformFailure]
+
+
+class TransformedRecords(NamedTuple):
+    """What became of records in columns, which are changed."""
+
+    records: RecordColumns
+    #: Their numbers, in order, without what was left out, what failed, and what goes elsewhere.
+    kept: list[int]
     failures: list[TransformFailure]
 
 
@@ -52,6 +62,13 @@ class TransformChain:
     #: Records for it are kept; empty: those that no transform sends elsewhere.
     destination: str = ""
 
+    #: What any of them reads.
+    reads: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        read = (getattr(step.transform, "reads", FIELDS) for step in self.steps)
+        object.__setattr__(self, "reads", frozenset().union(*read))
+
     @property
     def pure(self) -> bool:
         """Whether all of them are."""
@@ -62,44 +79,52 @@ class TransformChain:
         """Whether records may go elsewhere."""
         return any(step.transform.destinations for step in self.steps)
 
-    def apply(self, source: TopicPartition, records: Sequence[decode.DecodedRecord]) -> ChainResult:
+    def apply(self, source: TopicPartition, records: Sequence[DecodedRecord]) -> ChainResult:
         """Send records of one source partition, in order, through all steps.
 
         Raises:
             CorruptBatchError: The bytes of one are no record.
         """
-        before = parse_records(records, source.topic, source.partition)
-        # The records that are left, as they are so far, and their positions in the batch.
+        columns, kept, failures = self.run(source, DecodedColumns(records))
+        return ChainResult(columns.decoded(kept), failures)
+
+    def run(self, source: TopicPartition, records: RecordColumns) -> TransformedRecords:
+        """Send records of one source partition, in order, through all steps; they are changed to what comes out."""
+        before = read_records(records, source, self.reads)
+        # The records that are left, as they are so far, and their numbers.
         after: Sequence[Record] = before
         numbers: Sequence[int] = range(len(before))
         failures: list[TransformFailure] = []
         for step in self.steps:
             after, numbers = _applied(step, after, numbers, records, failures)
-        if self.destination == "" and after == before:
-            return ChainResult(list(records), failures)
-        kept: list[decode.DecodedRecord] = []
-        for number, result in zip(numbers, after, strict=True):
-            # Whatever can't be written fails wherever it goes, so that it fails in all chains alike.
-            try:
-                unchanged = result is before[number] or result[:4] == before[number][:4]
-                encoded = records[number] if unchanged else encode_record(result)
-            except (TypeError, ValueError, AttributeError) as error:
-                failures.append(TransformFailure(records[number], self.steps[-1].name, error))
-                continue
-            if result.destination == self.destination:
-                kept.append(encoded)
+        changed = [
+            (number, result) for number, result in zip(numbers, after, strict=True) if result is not before[number]
+        ]
+        # Whatever can't be written fails wherever it goes, so that it fails in all chains alike.
+        unwritten = dict(records.change(*zip(*changed, strict=True))) if changed else {}
+        failures += (
+            TransformFailure(records.decoded([number])[0], self.steps[-1].name, error)
+            for number, error in unwritten.items()
+        )
         failures.sort(key=lambda failure: failure.record.offset)
-        return ChainResult(kept, failures)
+        if self.destination == "" and not (unwritten or self.routes):
+            return TransformedRecords(records, list(numbers), failures)
+        kept = [
+            number
+            for number, result in zip(numbers, after, strict=True)
+            if number not in unwritten and result.destination == self.destination
+        ]
+        return TransformedRecords(records, kept, failures)
 
 
 def _applied(
     step: NamedTransform,
     given: Sequence[Record],
     numbers: Sequence[int],
-    records: Sequence[decode.DecodedRecord],
+    records: RecordColumns,
     failures: list[TransformFailure],
 ) -> tuple[list[Record], list[int]]:
-    """The results of a step, and their positions in the batch."""
+    """The results of a step, and their numbers."""
     after: list[Record] = []
     left: list[int] = []
     results = _results(step.transform, list(given)) if given else ()
@@ -110,7 +135,8 @@ def _applied(
             after.append(result)
             left.append(number)
         else:
-            failures.append(TransformFailure(records[number], step.name, _error(step.transform, record, result)))
+            failed = records.decoded([number])[0]
+            failures.append(TransformFailure(failed, step.name, _error(step.transform, record, result)))
     return after, left
 
 

@@ -67,6 +67,7 @@ class Provenance(Transform):
 
     version = "1"
     pure = True
+    reads = ("headers",)
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class MaskJsonFields(Transform):
 
     version = "1"
     pure = True
+    reads = ("value",)
 
     def __init__(self, fields: str | Sequence[str], replacement: object = "***") -> None:
         """Raises ValueError if a path is empty."""
@@ -79,6 +80,7 @@ class FilterByKey(Transform):
 
     version = "2"
     pure = True
+    reads = ("key",)
 
     def __init__(self, pattern: str, drop: bool | str = False) -> None:
         """Raises ValueError if the pattern is none, or ``drop`` is neither true nor false."""
@@ -109,6 +111,7 @@ class InsertHeader(Transform):
 
     version = "1"
     pure = True
+    reads = ("headers",)
 
     def __init__(self, name: str, value: str, replace: bool | str = False) -> None:
         """Raises ValueError if the name is empty, or ``replace`` is neither true nor false."""
@@ -155,6 +158,7 @@ class Route(Transform):
         self.destinations = tuple(dict.fromkeys(topic for _, topic in self._routes))
         self._header = header
         self._path = field.split(".") if field is not None else None
+        self.reads = ("value" if field is not None else "headers" if header is not None else "key",)
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
         """Set the destination of each record."""

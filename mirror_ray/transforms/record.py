@@ -1,23 +1,25 @@
-"""A record as a transform gets it: parsed from a decoded one, and encoded again."""
+"""A record as a transform gets it, and how one is encoded again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
-from mirror_ray.records import decode
-from mirror_ray.records.decode import read_varint, write_varint
+from mirror_ray.records.decode import DecodedRecord, write_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]
+#: Key, value and headers.
+Fields = tuple[bytes | None, bytes | None, Headers]
 
+#: What a transform may do without.
+FIELDS: Final = ("key", "value", "headers")
 #: Names of headers are UTF-8 by Kafka's rule; bytes that are none come back as they were.
-_ENCODING: Final = ("utf-8", "surrogateescape")
+ENCODING: Final = ("utf-8", "surrogateescape")
 #: Encoded lengths, as far as most records need them.
 _KNOWN_LENGTHS: Final = 4096
 _LENGTHS: Final = tuple(write_varint(number) for number in range(_KNOWN_LENGTHS))
 
-_make_record = decode.DecodedRecord._make
+_make_record = DecodedRecord._make
 
 
 class Record(NamedTuple):
@@ -42,55 +44,49 @@ class Record(NamedTuple):
         return self._replace(destination=destination)
 
 
-def parse_records(records: Sequence[decode.DecodedRecord], topic: str, partition: int) -> list[Record]:
-    """Parse the fields of decoded records.
+class Unread:
+    """In place of a field that is not read: the source's own, which goes on as it is. It can't be looked into."""
 
-    Raises:
-        CorruptBatchError: The bytes of one are no record.
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def __repr__(self) -> str:
+        return f"<{self._field}, which is not read>"
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError(f"the {self._field} is not read: the transform's reads does not name it")
+
+    __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __add__ = __radd__ = __bytes__ = _refuse
+    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __hash__ = _refuse
+
+
+#: Of each of ``FIELDS``. Records are typed as if all of them were read.
+UNREAD: Final[tuple[Any, Any, Any]] = (Unread("key"), Unread("value"), Unread("headers"))
+
+
+def encode_result(result: Record, source: DecodedRecord, fields: Fields) -> DecodedRecord:
+    """Encode what transforms made of a record; ``source`` itself, whose ``fields`` these are, if it is the same.
+
+    Raises as ``encode_fields`` does.
     """
-    found: list[Record] = []
-    append, make = found.append, Record._make
-    for record in records:
-        offset, timestamp_ms, tail = record
-        try:
-            # Lengths of up to two bytes are read in place: calls would take as long as all the rest.
-            low = tail[0]
-            if low < 0x80:
-                size, at = low >> 1 ^ -(low & 1), 1
-            else:
-                size, at = read_varint(tail, 0)
-            stop = at + size if size >= 0 else at
-            key = tail[at:stop] if size >= 0 else None
-            low, high = tail[stop], tail[stop + 1]
-            if low < 0x80:
-                size, at = low >> 1 ^ -(low & 1), stop + 1
-            elif high < 0x80:
-                low = low & 0x7F | high << 7
-                size, at = low >> 1 ^ -(low & 1), stop + 2
-            else:
-                size, at = read_varint(tail, stop)
-            stop = at + size if size >= 0 else at
-            value = tail[at:stop] if size >= 0 else None
-            plain = tail[stop] == 0 and stop + 1 == len(tail)
-        except IndexError:
-            plain = False
-        if plain:
-            append(make((key, value, (), timestamp_ms, topic, partition, offset, "")))
-        else:
-            key, value, headers = record.fields()
-            named = tuple((name.decode(*_ENCODING), content) for name, content in headers)
-            append(make((key, value, named, timestamp_ms, topic, partition, offset, "")))
-    return found
+    key, value, headers, timestamp_ms = result[:4]
+    key = fields[0] if key is UNREAD[0] else key
+    value = fields[1] if value is UNREAD[1] else value
+    headers = fields[2] if headers is UNREAD[2] else headers
+    if (key, value, headers, timestamp_ms) == (*fields, source.timestamp):
+        return source
+    return encode_fields(source.offset, key, value, headers, timestamp_ms)
 
 
-def encode_record(record: Record) -> decode.DecodedRecord:
-    """Encode the fields of a record.
+def encode_fields(
+    offset: int, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int
+) -> DecodedRecord:
+    """Encode a record.
 
     Raises:
         TypeError: A field is of another type than it should be.
         ValueError: A field can't be written.
     """
-    key, value, headers, timestamp_ms, _, _, offset, _ = record
     if type(timestamp_ms) is not int or not -(1 << 63) <= timestamp_ms < 1 << 63:
         raise TypeError(f"timestamp_ms is {timestamp_ms!r}, no 64-bit integer")
     tail = _field(key) + _field(value)
@@ -119,4 +115,4 @@ def _field(data: bytes | None) -> bytes:
 @lru_cache(maxsize=1024)
 def _named(name: str) -> bytes:
     """A header's name, of which there are few."""
-    return _field(name.encode(*_ENCODING))
+    return _field(name.encode(*ENCODING))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
-from mirror_ray.transforms.record import Record
+from mirror_ray.transforms.record import FIELDS, Record
 
 #: Of one record: itself or a changed one, None where it is left out, an exception where the transform fails on it.
 Result = Record | None | Exception
@@ -26,6 +26,9 @@ class Transform(ABC):
     pure: ClassVar[bool]
     #: The remote topics that it sends records to by ``Record.to``: all of them, known once it is built.
     destinations: Collection[str] = ()
+    #: Which of key, value and headers it looks at, or makes others of. What no transform of a topic reads goes on as it
+    #: is, is not copied out of its batch, and can't be looked into.
+    reads: Collection[str] = FIELDS
 
     @abstractmethod
     def __call__(self, records: Sequence[Record]) -> Sequence[Result]:

@@ -10,6 +10,8 @@ _records = kernel_mutants_of("records", "records/kernel", "records/kernel_hostil
 _legacy = kernel_mutants_of("legacy", "records/kernel", "records/kernel_hostile")
 _compare = kernel_mutants_of("compare", "verification/batch_comparison")
 _digest = kernel_mutants_of("digest", "verification/last_records")
+_columns = kernel_mutants_of("columns", "transforms/columns")
+_fields = kernel_mutants_of("fields", "transforms/columns")
 
 MUTANTS = (
     _repack("records before the position are taken", "«offset >= self.from_offset→true»"),
@@ -39,4 +41,18 @@ MUTANTS = (
     _digest("a sample's order has all records", "«crc < self.how.ordered_below→true»;"),
     _digest("bytes behind the headers are let pass", "|| «at != tail.len()→false» {"),
     _digest("a header needs no name", "if «!has_name→false» {"),
+    _columns("records before the position are transformed", "«offset >= from_offset→true»"),
+    _columns("what is to be left out is transformed", "«!leave_out.iter()→!leave_out[..0].iter()»"),
+    _columns("records that are the same are written anew", "if «same→false» {"),
+    _columns("a changed timestamp is forgotten", "(row.timestamp, row.tail) = («timestamp→row.timestamp», place)"),
+    _columns(
+        "transformed batches of two leader epochs are merged", "(full || «batch.leader_epoch != leader_epoch→false»)"
+    ),
+    _columns(
+        "more is merged of transformed batches than is allowed", "+ bytes > «how.merge_bytes→2 * how.merge_bytes»"
+    ),
+    _columns("batches of which nothing is left count", "if «!mine.is_empty()→true» {"),
+    _columns("what follows a batch is taken for its own", "number «< batch.end→<= batch.end»"),
+    _columns("more headers than are worth their memory are read", "if «self.header_count > RECORDS_LIMIT→false» {"),
+    _fields("bytes behind the headers are let pass", "count >= 0 && «at == data.len()→true»"),
 )

@@ -91,7 +91,7 @@ async def test_a_flow_without_transforms_has_nothing_of_them(
     def never(*_: Any) -> None:
         raise AssertionError("a record was decoded")
 
-    monkeypatch.setattr("mirror_ray.replication.partition_transforms.records_from", never)
+    monkeypatch.setattr("mirror_ray.replication.partition_transforms.columns_of", never)
     monkeypatch.setattr("mirror_ray.records.repack.records_from", never)
     copy = scenes[0].copy(b"a", b"b")
     assert scenes[0].transforms._task is None
