@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _SCALING: Columns = (
+    column("SYSTEMS", "systems"),
     column("REPLICATORS", "replicators"),
     column("PARTITIONS", "partitions", count),
     column("RECORDS", "records", count),

@@ -1,5 +1,8 @@
 """What copying costs a replicator's processor, by replicators and by partitions; the brokers are stubs.
 
+Where processes share processors, each of them costs more. So one row is of several systems side by side, which have
+nothing in common: what one system with as many replicators costs beyond that is its own.
+
 Each replicator's engine is a process of its own, without Ray. Before anything counts it has its partitions, and knows
 where their logs end; then the source's records are there at once. Counted is the processor time of the processes that
 copy, of all their threads, until all is acknowledged.
@@ -13,12 +16,11 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from mirror_ray.kafka.metadata import topic_id_text
@@ -49,10 +51,19 @@ _READY_S, _COPIED_S = 120.0, 300.0
 _PROCESSES: Final = multiprocessing.get_context("spawn")
 
 
+class ScalingCase(NamedTuple):
+    """Systems that run at once; each has its own brokers, replicators, and partitions."""
+
+    systems: int
+    replicators: int
+    partitions: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreCost:
-    """What one copy cost. ``cpu_s``: of all replicators together."""
+    """What one copy cost. Partitions, replicators and ``cpu_s``: of all systems together."""
 
+    systems: int
     replicators: int
     partitions: int
     records: int
@@ -65,10 +76,17 @@ class CoreCost:
         return self.cpu_s * 1e6 / self.records
 
 
-#: Replicators and partitions of each row, the first of which is the measure of the others.
-CASES: Final = ((1, 1_000), (2, 1_000), (4, 1_000), (1, 100), (1, 10_000))
+#: The first one is the measure of the others.
+CASES: Final = (
+    ScalingCase(1, 1, 1_000),
+    ScalingCase(1, 2, 1_000),
+    ScalingCase(1, 4, 1_000),
+    ScalingCase(4, 1, 250),
+    ScalingCase(1, 1, 100),
+    ScalingCase(1, 1, 10_000),
+)
 #: How many batches are copied in all, and how often.
-_BATCHES, _TIMES = 20_000, 3
+_BATCHES, _TIMES = 80_000, 3
 
 
 def measure_core_cost(size: float, say: Callable[[str], None]) -> list[CoreCost]:
@@ -81,11 +99,12 @@ def measure_core_cost(size: float, say: Callable[[str], None]) -> list[CoreCost]
     """
     with tempfile.TemporaryDirectory() as directory:
         (batch,) = PreparedTopics(Path(directory)).batches(_BATCH)
-    found: dict[tuple[int, int], list[CoreCost]] = {case: [] for case in CASES}
+    found: dict[ScalingCase, list[CoreCost]] = {case: [] for case in CASES}
     for number in range(_TIMES):
         for case, costs in found.items():
-            costs.append(_copy(*case, batch, max(1, round(_BATCHES * size / case[1]))))
-            say(f"{number + 1}/{_TIMES}: {case[0]} replicators, {case[1]:,} partitions")
+            costs.append(_copy(case, batch, max(1, round(_BATCHES * size / (case.systems * case.partitions)))))
+            cost = costs[-1]
+            say(f"{number + 1}/{_TIMES}: {cost.replicators} replicators, {cost.partitions:,} partitions")
     return [_median(costs) for costs in found.values()]
 
 
@@ -94,29 +113,34 @@ def _median(costs: Sequence[CoreCost]) -> CoreCost:
     return min(costs, key=lambda cost: abs(cost.cpu_s - middle))
 
 
-def _copy(replicators: int, partitions: int, batch: bytes, batches_each: int) -> CoreCost:
-    records = partitions * batches_each * _BATCH.records
-    with _process(_serve, "A", partitions, batch) as source, _process(_serve, "B", partitions, b"") as target:
-        addresses = _receive(source), _receive(target)
-        shares = [range(first, partitions, replicators) for first in range(replicators)]
-        with _all_replicating(addresses, shares, batches_each * _BATCH.records) as copies:
-            for copy in copies:
-                _receive(copy)
-            began_s = time.monotonic()
+def _copy(case: ScalingCase, batch: bytes, batches_each: int) -> CoreCost:
+    with ExitStack() as stack:
+        systems = [_start(stack, case, batch, batches_each * _BATCH.records) for _ in range(case.systems)]
+        copies = [copy for _, of_system in systems for copy in of_system]
+        for copy in copies:
+            _receive(copy)
+        began_s = time.monotonic()
+        for source, _ in systems:
             source.send(batches_each)
-            costs = [float(_receive(copy)) for copy in copies]
-            seconds = time.monotonic() - began_s
-    return CoreCost(replicators=replicators, partitions=partitions, records=records, cpu_s=sum(costs), seconds=seconds)
+        costs = [float(_receive(copy)) for copy in copies]
+        seconds = time.monotonic() - began_s
+    return CoreCost(
+        systems=case.systems,
+        replicators=len(copies),
+        partitions=case.systems * case.partitions,
+        records=case.systems * case.partitions * batches_each * _BATCH.records,
+        cpu_s=sum(costs),
+        seconds=seconds,
+    )
 
 
-@contextmanager
-def _all_replicating(addresses: tuple[str, str], shares: Sequence[range], end: int) -> Iterator[Sequence[Connection]]:
-    if not shares:
-        yield ()
-        return
-    *others, last = shares
-    with _all_replicating(addresses, others, end) as copies, _process(_replicate, *addresses, last, end) as copy:
-        yield (*copies, copy)
+def _start(stack: ExitStack, case: ScalingCase, batch: bytes, end: int) -> tuple[Any, list[Any]]:
+    """Start one system; returns our end of the pipe to its source, and of those to its replicators."""
+    source = stack.enter_context(_process(_serve, "A", case.partitions, batch))
+    target = stack.enter_context(_process(_serve, "B", case.partitions, b""))
+    addresses = _receive(source), _receive(target)
+    shares = [range(first, case.partitions, case.replicators) for first in range(case.replicators)]
+    return source, [stack.enter_context(_process(_replicate, *addresses, share, end)) for share in shares]
 
 
 @contextmanager
