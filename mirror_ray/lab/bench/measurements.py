@@ -82,6 +82,13 @@ class TrickleMeasurement(Measurement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HalfLoadMeasurement(TrickleMeasurement):
+    """The same beside half of what the contender can copy, which it shows with a backlog of such data before."""
+
+    data: DataSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartMeasurement(Measurement):
     """Processes of the contender are killed (SIGKILL) when half of a backlog is copied.
 
@@ -108,6 +115,9 @@ def sized(measurement: Measurement, share: float) -> Measurement:
     match measurement:
         case CopyMeasurement() | RestartMeasurement():
             return replace(measurement, data=measurement.data.sized(share))
+        case HalfLoadMeasurement():
+            seconds = max(1.0, measurement.seconds * share)
+            return replace(measurement, seconds=seconds, data=measurement.data.sized(share))
         case TrickleMeasurement():
             return replace(measurement, seconds=max(1.0, measurement.seconds * share))
         case _:

@@ -88,6 +88,9 @@ FIGURES: Final[Mapping[str, MeasuredFigure]] = {
     "latency_p50_ms": MeasuredFigure("p50", lasting),
     "latency_p95_ms": MeasuredFigure("p95", lasting),
     "latency_p99_ms": MeasuredFigure("p99", lasting),
+    "load_records_per_s": MeasuredFigure("beside, records/s", short, "more"),
+    "written_p50_ms": MeasuredFigure("p50 where they are written", lasting),
+    "written_p99_ms": MeasuredFigure("p99 where they are written", lasting),
     "cpu_share": MeasuredFigure("of a core", share),
     "idle_cpu_share": MeasuredFigure("of a core, idle", share),
     "ray_cpu_share": MeasuredFigure("Ray's", share),
@@ -125,9 +128,21 @@ _TRICKLE: Final = (
     "memory_bytes",
     "process_bytes",
 )
+_HALF_LOAD: Final = (
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "written_p50_ms",
+    "written_p99_ms",
+    "load_records_per_s",
+    "cpu_share",
+    "ray_cpu_share",
+    "memory_bytes",
+    "process_bytes",
+)
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("trickle", "many-trickles", "transactions"), _TRICKLE),
     "many-partitions": _TRICKLE,
+    "half-load": _HALF_LOAD,
     "start": ("first_record_s", "start_cpu_s", "discovery_s"),
     "restart": ("standstill_s", "copied_at_kill", "doubled"),
     "groups": ("reread_mean", "reread_most", "skipped", "commit_delay_s"),
@@ -141,9 +156,8 @@ def columns(workload: str) -> tuple[str, ...]:
 
 def leading(workload: str) -> str:
     """The figure that says most about a workload: the one that is compared and drawn."""
-    return {"many-partitions": "cpu_share", "wan": "source_bytes_per_s"}.get(
-        workload, "latency_p99_ms" if columns(workload) is _TRICKLE else columns(workload)[0]
-    )
+    special = {"many-partitions": "cpu_share", "wan": "source_bytes_per_s", "half-load": "latency_p99_ms"}
+    return special.get(workload, "latency_p99_ms" if columns(workload) is _TRICKLE else columns(workload)[0])
 
 
 def words(name: str, spread: Spread | None) -> str:

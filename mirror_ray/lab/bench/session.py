@@ -22,10 +22,12 @@ from mirror_ray.lab.bench.copy_runs import CopyRun, RestartRun, copy_baseline
 from mirror_ray.lab.bench.dataset import PreparedTopics
 from mirror_ray.lab.bench.environment import TARGET, BenchEnvironment, MeasurementRun, clusters_at
 from mirror_ray.lab.bench.group_runs import GroupsRun
+from mirror_ray.lab.bench.half_load_runs import HalfLoadRun
 from mirror_ray.lab.bench.measurements import (
     ClusterSite,
     CopyMeasurement,
     GroupsMeasurement,
+    HalfLoadMeasurement,
     Measurement,
     RestartMeasurement,
     StartMeasurement,
@@ -44,6 +46,7 @@ _RUNS: Final[Mapping[type[Measurement], type[MeasurementRun[Any]]]] = {
     CopyMeasurement: CopyRun,
     RestartMeasurement: RestartRun,
     TrickleMeasurement: TrickleRun,
+    HalfLoadMeasurement: HalfLoadRun,
     GroupsMeasurement: GroupsRun,
 }
 #: Failures of one contender, which are no reason not to run the others.

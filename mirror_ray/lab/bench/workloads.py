@@ -23,6 +23,7 @@ from mirror_ray.lab.bench.measurements import (
     CopyMeasurement,
     DataSpec,
     GroupsMeasurement,
+    HalfLoadMeasurement,
     Measurement,
     RestartMeasurement,
     StartMeasurement,
@@ -184,6 +185,12 @@ def _long() -> tuple[Workload, ...]:
             title="500 records a second in transactions of 100 ms",
             contenders=(MIRROR_RAY, MM2, MM2_TUNED, BASELINE),
             measurements=(TrickleMeasurement(workload="transactions", seconds=30, commit_every_s=0.1),),
+        ),
+        Workload(
+            name="half-load",
+            title="500 records a second beside half of what the contender can copy",
+            contenders=(MIRROR_RAY, MM2, MM2_TUNED),
+            measurements=(HalfLoadMeasurement(workload="half-load", seconds=30, data=_large(1_000_000), alone=True),),
         ),
         Workload(
             name="large-records",
