@@ -28,10 +28,13 @@ LARGEST_REPACKED_BYTES: Final = MERGE_BYTES // 2
 _REPACKED: Final = frozenset({"magic", "log_append_time", "compacted"})
 
 
-def is_merged(batch: RecordBatch, position: int, max_message_bytes: int, compress_with: Codec | None) -> bool:
+def is_merged(
+    batch: RecordBatch, position: int, max_message_bytes: int, compress_with: Codec | None, *, transformed: bool
+) -> bool:
     """Whether a batch with records is merged with others that wait at ``position`` and behind it.
 
-    ``max_message_bytes`` is the target's; ``compress_with`` what batches without compression get.
+    ``max_message_bytes`` is the target's; ``compress_with`` what batches without compression get; ``transformed``:
+    whether transforms change its records.
     """
     size_bytes = len(batch.view)
     if size_bytes > LARGEST_REPACKED_BYTES:
@@ -40,7 +43,7 @@ def is_merged(batch: RecordBatch, position: int, max_message_bytes: int, compres
     if reason is not None:
         return reason in _REPACKED
     codec = batch.codec
-    if codec == "none" and compress_with is not None:
+    if transformed or (codec == "none" and compress_with is not None):
         return True
     return size_bytes <= LARGEST_SMALL_BYTES[codec]
 

@@ -118,16 +118,20 @@ def outgoing_batches(
 def _transformed(
     batch: RecordBatch, position: int, assignment: Assignment, transforms: PartitionTransforms, *, singly: bool
 ) -> list[RepackedBatch]:
-    records, kept, _ = transforms.take(batch, position)
+    records, kept, failures = transforms.take([batch], position)
     codec = batch.codec if batch.codec != "none" else assignment.compress_with or "none"
+    max_bytes = assignment.max_message_bytes
     if singly:
-        return pack(
-            records.decoded(kept), batch, max_batch_bytes=assignment.max_message_bytes, codec=codec, singly=True
-        )
-    return records.pack(kept, codec=codec, max_batch_bytes=assignment.max_message_bytes)
+        repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, singly=True)
+    else:
+        repacked = records.pack(kept, codec=codec, max_batch_bytes=max_bytes)
+    transforms.left_out(failures)
+    return repacked
 
 
-def merged_batches(batches: Sequence[RecordBatch], position: int, assignment: Assignment) -> Sequence[OutgoingBatch]:
+def merged_batches(
+    batches: Sequence[RecordBatch], position: int, assignment: Assignment, transforms: PartitionTransforms | None
+) -> Sequence[OutgoingBatch]:
     """Make few large batches of small ones that follow each other, of their records from ``position`` on.
 
     ``batches``, with records, are verified, and ``is_merged`` holds for each.
@@ -135,15 +139,19 @@ def merged_batches(batches: Sequence[RecordBatch], position: int, assignment: As
     Raises:
         CorruptBatchError: One of them does not parse.
         RecordTooLargeError: A single record is larger than the target takes.
+        ReplicationFault: A transform failed.
+        DeadLettersWaitError: Records that transforms failed on have to be written to the dead letter topic first.
     """
-    codec = assignment.compress_with
-    repacked = kernel.repack_batches(
-        batches,
-        codec=merged_codec(batches, codec),
-        merge_bytes=merge_bytes(assignment.max_message_bytes),
-        max_batch_bytes=assignment.max_message_bytes,
-        from_offset=position,
-    )
+    codec, max_bytes = merged_codec(batches, assignment.compress_with), assignment.max_message_bytes
+    room_bytes = merge_bytes(max_bytes)
+    if transforms is None:
+        repacked = kernel.repack_batches(
+            batches, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes, from_offset=position
+        )
+    else:
+        records, kept, failures = transforms.take(batches, position)
+        repacked = records.pack(kept, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes)
+        transforms.left_out(failures)
     return _outgoing(repacked, merged=True)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
@@ -77,21 +78,22 @@ class PartitionSource(PartitionData):
             select = CommittedOnly(select if self.read_committed else ())
         following, merging = iter(batches), MergingBatches()
         try:
-            for batch in following:
-                if batch.next_offset <= self.process_offset:
-                    select.copies(batch)
-                    continue
-                verify(batch)
-                self._process(batch, merging, copied=select.copies(batch))
-                self.process_offset = batch.next_offset
-            self._merge(merging)
-        except CorruptBatchError:
-            self._merge(merging)
-            raise
+            try:
+                for batch in following:
+                    if batch.next_offset <= self.process_offset:
+                        select.copies(batch)
+                        continue
+                    verify(batch)
+                    self._process(batch, merging, copied=select.copies(batch))
+                    self.process_offset = batch.next_offset
+            finally:
+                self._merge(merging)
         except CleanedError:
             self._cleaned()
-        except DeadLettersWaitError:
-            self._await_dead_letters(batch, following, select)
+        except DeadLettersWaitError as waiting:
+            # What came with them is looked at, too, if it follows them.
+            later = following if waiting.batches[-1] is batch else ()
+            self._await_dead_letters(waiting.batches, later, select)
         if 0 <= self.source_end <= self.process_offset:
             self._at_end()
 
@@ -108,10 +110,12 @@ class PartitionSource(PartitionData):
             else:
                 self._realign(batch)
 
-    def _await_dead_letters(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly) -> None:
+    def _await_dead_letters(
+        self, failing: Iterable[RecordBatch], following: Iterable[RecordBatch], select: CommittedOnly
+    ) -> None:
         """Go no further before the dead letters of what follows are written; then it is fetched again."""
         if self.transforms is not None:
-            self.transforms.hold(batch, following, select, self.process_offset)
+            self.transforms.hold(chain(failing, _selected(following, select)), self.process_offset)
         self.fetch_offset = self.process_offset
         self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
         self._on(StateEvent.RECORDS_FAILED)
@@ -149,10 +153,15 @@ class PartitionSource(PartitionData):
         return (
             self.merge
             and self.position.known
-            and self.transforms is None
             and position >= self._unmerged_to
             and position >= self._singly_to
-            and is_merged(batch, position, assignment.max_message_bytes, assignment.compress_with)
+            and is_merged(
+                batch,
+                position,
+                assignment.max_message_bytes,
+                assignment.compress_with,
+                transformed=self.transforms is not None,
+            )
             and not (assignment.skip and reaching_into(batch, position, assignment.skip))
         )
 
@@ -161,19 +170,30 @@ class PartitionSource(PartitionData):
         batches, position, last = merging.take()
         if last is None:
             return
-        try:
-            merged = merged_batches(batches, position, self.assignment) if len(batches) > 1 else ()
-        except (CorruptBatchError, RecordTooLargeError):
-            merged = ()
-        for outgoing in merged:
-            self._queue(outgoing)
-        if not merged:
-            for batch in batches:
-                self.process_offset = position
-                self._take(batch, position)
-                position = batch.next_offset
+        merged = self._merged(batches, position) if len(batches) > 1 else None
+        if merged is None:
+            self._take_each(batches, position)
+        else:
+            for outgoing in merged:
+                self._queue(outgoing)
         self._skip_gap(last)
         self.process_offset = last.next_offset
+
+    def _merged(self, batches: Sequence[RecordBatch], position: int) -> Sequence[OutgoingBatch] | None:
+        """What becomes of batches together; None: one of them can't be taken as the others are."""
+        try:
+            return merged_batches(batches, position, self.assignment, self.transforms)
+        except (CorruptBatchError, RecordTooLargeError, ReplicationFault, DeadLettersWaitError):
+            return None
+
+    def _take_each(self, batches: Sequence[RecordBatch], position: int) -> None:
+        for number, batch in enumerate(batches):
+            self.process_offset = position
+            try:
+                self._take(batch, position)
+            except DeadLettersWaitError:
+                raise DeadLettersWaitError(batches[number:]) from None
+            position = batch.next_offset
 
     def _queue(self, outgoing: OutgoingBatch) -> None:
         assignment, newest, batch = self.assignment, self.pipeline.newest, outgoing.batch
@@ -267,3 +287,10 @@ class PartitionSource(PartitionData):
     def leader_moved(self) -> None:
         """Another broker is to be fetched from."""
         self._on(StateEvent.LEADER_MOVED)
+
+
+def _selected(batches: Iterable[RecordBatch], select: CommittedOnly) -> Iterator[RecordBatch]:
+    for batch in batches:
+        verify(batch)
+        if select.copies(batch):
+            yield batch

@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.records.batch import RecordBatch, verify
+from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.transforms.chain import TransformChain, TransformedRecords, TransformFailure
@@ -31,7 +30,11 @@ class WaitingDeadLetters(NamedTuple):
 
 
 class DeadLettersWaitError(Exception):
-    """Records have to be written to the dead letter topic first."""
+    """Records have to be written to the dead letter topic first: of the first of ``batches``, perhaps of others."""
+
+    def __init__(self, batches: Sequence[RecordBatch]) -> None:
+        super().__init__()
+        self.batches = batches
 
 
 @dataclass(slots=True)
@@ -65,47 +68,46 @@ class PartitionTransforms:
         records, kept, _ = self._transformed([batch], position)
         return records.decoded(kept)
 
-    def take(self, batch: RecordBatch, position: int) -> TransformedRecords:
-        """Return what the target is to get of a batch from ``position`` on.
+    def take(self, batches: Sequence[RecordBatch], position: int) -> TransformedRecords:
+        """Return what the target is to get of verified batches from ``position`` on; ``left_out`` is told, too.
 
         Raises:
-            CorruptBatchError: The batch does not parse.
+            CorruptBatchError: A batch does not parse.
             ReplicationFault: transform_failed, where the policy is to stop.
-            DeadLettersWaitError: See ``hold``; nothing of the batch was taken.
+            DeadLettersWaitError: See ``hold``.
         """
-        transformed = self._transformed([batch], position)
+        transformed = self._transformed(batches, position)
         if transformed.failures:
-            self._handle(transformed.failures)
+            self._check(transformed.failures, batches)
         return transformed
 
     def _transformed(self, batches: Sequence[RecordBatch], position: int) -> TransformedRecords:
         return self.chain.run(self.source, columns_of(batches, position, self.skip))
 
-    def _handle(self, failures: Sequence[TransformFailure]) -> None:
+    def _check(self, failures: Sequence[TransformFailure], batches: Sequence[RecordBatch]) -> None:
         if self.errors == "stop":
             first = failures[0]
             raise ReplicationFault(faults.transform_failed(self.source, first.record.offset, str(first)))
         if self.errors == "dead_letter" and failures[-1].record.offset >= self._written_to:
-            raise DeadLettersWaitError
-        self.failed += len(failures)
-        self.last_failure = failures[-1]
+            raise DeadLettersWaitError(batches)
 
-    def hold(self, batch: RecordBatch, following: Iterable[RecordBatch], select: CommittedOnly, position: int) -> None:
-        """Have all records written that fail in a batch, from ``position`` on, and in those that came with it.
+    def left_out(self, failures: Sequence[TransformFailure]) -> None:
+        """Note that what was taken is without these."""
+        if failures:
+            self.failed += len(failures)
+            self.last_failure = failures[-1]
 
-        They are fetched again afterwards.
+    def hold(self, batches: Iterable[RecordBatch], position: int) -> None:
+        """Have all records written that fail in verified batches with records, from ``position`` on.
+
+        They are fetched again afterwards. What follows one that is corrupt is left for then.
         """
-        found = self._failing(batch, position)
-        position = batch.next_offset
+        found: list[TransformFailure] = []
         with suppress(CorruptBatchError):
-            for later in following:
-                verify(later)
-                found += self._failing(later, position) if select.copies(later) else ()
-                position = later.next_offset
+            for batch in batches:
+                found += self._transformed([batch], position).failures
+                position = batch.next_offset
         self.waiting = WaitingDeadLetters(found, position)
-
-    def _failing(self, batch: RecordBatch, position: int) -> list[TransformFailure]:
-        return self._transformed([batch], position).failures
 
     def written(self, letters: WaitingDeadLetters) -> None:
         """Note that the dead letter topic has these on all in-sync replicas."""

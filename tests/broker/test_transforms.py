@@ -11,8 +11,9 @@ from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.model.names import FlowName
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import verify_flow
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.kafka import Message, produce
+from tests.support.kernels import needs_kernel
 from tests.support.local import LocalSystem, aside
 from tests.support.reading import Record, read_all
 from tests.support.systems import settings_of
@@ -108,6 +109,31 @@ async def test_failures_are_skipped_and_counted(clusters: Clusters, make_topic: 
         flow = settings(clusters, topic, step, errors="skip")
         report = await verify_flow(flow, FlowName("A", "B"), VerifyRequest(topics=(topic,)))
         assert [partition.outcome for partition in report.partitions] == [outcome]
+
+
+@needs_kernel
+@pytest.mark.parametrize("merge", [True, False])
+async def test_small_batches_become_few_of_what_is_left(
+    clusters: Clusters, make_topic: TopicMaker, merge: bool
+) -> None:
+    """Those that waited when the flow began, without what is left out; what failed is in the dead letter topic."""
+    topic = make_topic(clusters.a)
+    written = [b"%s %d" % ((b"gone", b"a", b"b", b"c")[n % 4] if n % 50 else b"bad", n) for n in range(400)]
+    messages = [Message(value, b"k", timestamp_ms=1_700_000_000_000 + n) for n, value in enumerate(written)]
+    await aside(lambda: produce(clusters.a.confluent_config(), topic, messages, batch_num_messages=2, linger_ms=50))
+    flow = settings(clusters, topic, suffix(), errors="dead_letter")
+    flow = flow.model_copy(update={"flows": tuple(each.model_copy(update={"merge": merge}) for each in flow.flows)})
+    async with LocalSystem(flow) as system:
+        await system.caught_up(topic, 400)
+    assert await values(clusters, topic) == [
+        value + b"!" for value in written if not value.startswith((b"bad", b"gone"))
+    ]
+    letters = [letter for letter in await held(clusters, LETTERS) if _header(letter, "topic") == topic]
+    assert [letter.value for letter in letters] == [value for value in written if value.startswith(b"bad")]
+    batches = len(logged_batches(clusters.b.brokers[0], f"A.{topic}"))
+    assert (batches < 20) is merge, batches
+    report = await verify_flow(flow, FlowName("A", "B"), VerifyRequest(topics=(topic,)))
+    assert [partition.outcome for partition in report.partitions] == ["equal"]
 
 
 async def test_transforms_are_added_changed_and_removed(clusters: Clusters, make_topic: TopicMaker) -> None:

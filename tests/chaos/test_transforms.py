@@ -8,13 +8,15 @@ from bisect import bisect_left
 
 import pytest
 
+from mirror_ray.config.settings import FetchSettings
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.transforms.loading import TransformChains
 from tests.chaos.test_brokers_are_killed import KEEP, PARTITIONS, SMALL_FETCHES, fill, more_copied
-from tests.support.clusters import Clusters, TopicMaker
+from tests.support.clusters import Clusters, TopicMaker, logged_batches
 from tests.support.group_sync import commit_many, group_sync, internal_topics, partition_statuses
+from tests.support.kernels import needs_kernel
 from tests.support.reading import read_placed
 from tests.support.replicated import Replicated
 from tests.support.transforms import THIRD, of_the_third, transforms
@@ -56,6 +58,45 @@ async def test_nothing_lost_nothing_doubled_and_groups_where_they_belong(
         assert engine.stops == []
     pairs = _pairs(clusters.a, fragile, topic, remote)
     await _groups_stand_at_their_records(pair, pairs)
+
+
+@needs_kernel
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_cut_codec_and_merging_change_at_every_restart(
+    clusters: Clusters, make_topic: TopicMaker, compressed: bool
+) -> None:
+    """What is left of merged batches is found again by an engine that makes other batches of it."""
+    topic = make_topic(clusters.a, PARTITIONS, KEEP)
+    fill(clusters.a, topic, RECORDS, compressed=compressed)
+    dice = random.Random(compressed)
+    async with Replicated(clusters.a, clusters.b) as flow:
+        remote = flow.remote(topic, PARTITIONS, retention_ms="-1")
+        identity = TransformChains(SETTINGS.steps).identity(topic)
+        anchors: dict[TopicPartition, OffsetPair] = {}
+        for turn in range(6):
+            size_bytes = dice.randrange(5_000, 60_000)
+            fetch = FetchSettings(max_bytes=4 * size_bytes, max_partition_bytes=size_bytes)
+            engine = await flow.engine(fetch=fetch, merge=turn % 3 < 2, transforms=SETTINGS)
+            codec = dice.choice((None, "zstd", "lz4", "gzip", "snappy"))
+            largest = dice.randrange(8_000, 200_000)
+            assigned = await flow.assignments([topic], anchors, largest, compress_with=codec, transforms=identity)
+            engine.assign(assigned)
+            await more_copied(engine, 1_000)
+            if turn % 2:
+                anchors = {partition: report.anchor for partition, report in engine.reports.items()}
+            assert engine.stops == []
+            await engine.crash()
+        engine = await flow.engine(transforms=SETTINGS)
+        engine.assign(await flow.assignments([topic], anchors, transforms=identity))
+        await engine.caught_up()
+        await engine.stop()
+        assert engine.stops == []
+    _pairs(clusters.a, clusters.b, topic, remote)
+    ours, theirs = (
+        sum(len(logged_batches(cluster.brokers[0], name, number)) for number in range(PARTITIONS))
+        for cluster, name in ((clusters.b, remote), (clusters.a, topic))
+    )
+    assert 0 < ours < theirs
 
 
 def _pairs(

@@ -19,9 +19,11 @@ from mirror_ray.replication.faults import ReplicationFault, recreated
 from mirror_ray.replication.leases import LeaseTable, Tenure
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState, Instruction
-from mirror_ray.replication.partition_transforms import WaitingDeadLetters
+from mirror_ray.replication.partition_transforms import PartitionTransforms, WaitingDeadLetters
 from mirror_ray.replication.pipeline import BufferBudget
 from mirror_ray.replication.target_log import TargetContents, TargetLog, TargetScan, scan_start, wants_producer_state
+from mirror_ray.transforms import InsertHeader
+from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.model.broker import TargetPartition
 from tests.model.requests import Connection, Part, Spoilt
 from tests.model.sending import Sending, Wiring
@@ -39,6 +41,10 @@ class Surroundings(Protocol):
     now_s: float
     #: What brokers have of connections that were lost.
     orphans: list[Connection]
+
+
+#: What records of every second partition go through: values, by which they are judged, stay.
+STAMP = TransformChain((NamedTransform("stamp", InsertHeader("h", "")),), "stamp 1")
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +105,10 @@ class Replicator:
         self.book.assign(source, _tenure(assignment), assignment.state_offset, self.around.now_s)
         # Changed at each assignment: what was sent before is found again however it was cut.
         merge = kernel.is_available() and assignment.epoch % 2 == 0
-        self.copies[number] = PartitionReplication(assignment, BufferBudget(1 << 30), 1 << 30, merge=merge)
+        transforms = PartitionTransforms(STAMP, source, skip=assignment.skip) if number % 2 else None
+        self.copies[number] = PartitionReplication(
+            assignment, BufferBudget(1 << 30), 1 << 30, transforms=transforms, merge=merge
+        )
 
     def drop(self, number: int) -> None:
         """Forget a partition; what is in flight has an unknown outcome from here on."""

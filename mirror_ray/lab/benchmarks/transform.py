@@ -8,8 +8,8 @@
 No broker and no network: from the fetched bytes to those that are produced, checksums included. ``passed on`` is a
 batch without transforms; ``repacked`` is a batch that can't be passed on as it is (decoded and encoded, nothing
 changed). Records a second of processor time of this process, by the record kernel and by its reference in Python, in
-turns; of several rounds the best one counts. The key filter keeps a third of the records; once keys repeat, and once
-each key is new.
+turns; of several rounds the best one counts. ``merged`` is by the kernel, where fifty batches wait together and become
+one: of small batches only. The key filter keeps a third of the records; once keys repeat, and once each key is new.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from __future__ import annotations
 import gc
 import json
 import random
+import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import cycle
@@ -28,7 +29,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import Codec, RecordBatch, iter_batches, rewrite, verify
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.records.repack import encode
-from mirror_ray.replication.outgoing_batch import outgoing_batches
+from mirror_ray.replication.outgoing_batch import merged_batches, outgoing_batches
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.transforms import FilterByKey, InsertHeader, MaskJsonFields, Transform
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
@@ -47,8 +48,11 @@ KINDS: tuple[tuple[int, int, Codec], ...] = (
     (10, 100, "none"),
     (10, 100, "zstd"),
 )
+#: Batches with fewer are merged, so many at a time.
+SMALL_RECORDS, MERGED_BATCHES = 100, 50
 #: More keys than a filter caches results for.
 NEW_KEYS = 20_000
+NEW = "... of new keys"
 STEPS: dict[str, Transform | None] = {
     "repacked": None,
     "key filter": FilterByKey("key-.*[0369]"),
@@ -96,12 +100,23 @@ def transform_next(batches: Iterator[bytes], transforms: PartitionTransforms | N
     transform(next(batches), transforms)
 
 
-def best_rates(action: Callable[[], None], records: int, seconds: float, rounds: int) -> list[float]:
-    """Source records a second of processor time in the best round: by the kernel, and without it."""
-    best = [0.0, 0.0]
+def transform_merged(waiting: Sequence[bytes], transforms: PartitionTransforms | None) -> None:
+    """Transform batches that wait together, or merge them alone."""
+    for outgoing in merged_batches([fetched(data) for data in waiting], 0, ASSIGNMENT, transforms):
+        rewrite(outgoing.batch, 1, 0, 0)
+
+
+def following(batches: Sequence[bytes], records: int) -> list[bytes]:
+    """The first of the batches, one behind the other on the source."""
+    return [struct.pack(">q", number * records) + data[8:] for number, data in enumerate(batches[:MERGED_BATCHES])]
+
+
+def best_rates(ways: Sequence[tuple[Callable[[], None], int, bool]], seconds: float, rounds: int) -> list[float]:
+    """Source records a second of processor time in the best round, of actions with so many records, with the kernel."""
+    best = [0.0] * len(ways)
     for _ in range(rounds):
-        for number in range(2):
-            with without_kernel() if number else nullcontext():
+        for number, (action, records, native) in enumerate(ways):
+            with nullcontext() if native else without_kernel():
                 action()
                 count, begun = 0, time.process_time()
                 while time.process_time() - begun < seconds / rounds:
@@ -118,17 +133,25 @@ def main() -> None:
         batches = list(made(records, size, codec))
         data = batches[0]
         print(f"batches of {records} records of {size} bytes, {codec}, {len(data):,} bytes:", flush=True)
-        print(f"  {'records/s':<18}{'kernel':>12}{'Python':>12}", flush=True)
-        actions: dict[str, Callable[[], None]] = {"passed on": partial(transform, data, None)}
+        small = records < SMALL_RECORDS
+        waiting = following(batches, records) if small else []
+        print(f"  {'records/s':<18}{'kernel':>12}{'Python':>12}{'merged' if small else '':>12}", flush=True)
+        actions: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+            "passed on": (partial(transform, data, None), partial(transform_merged, waiting, None))
+        }
         for name, step in STEPS.items():
             chain = None if step is None else TransformChain((NamedTransform(name, step),), name)
             transforms = None if chain is None else PartitionTransforms(chain, SOURCE)
-            actions[name] = partial(transform, data, transforms, repacked=step is None)
+            together = partial(transform_merged, waiting, transforms)
+            actions[name] = (partial(transform, data, transforms, repacked=step is None), together)
             if name == "key filter":
-                actions["... of new keys"] = partial(transform_next, cycle(batches), transforms)
-        for name, action in actions.items():
-            native, python = best_rates(action, records, options.seconds, options.rounds)
-            print(f"  {name:<18}{native:>12,.0f}{python:>12,.0f}", flush=True)
+                actions[NEW] = (partial(transform_next, cycle(batches), transforms), together)
+        for name, (alone, merging) in actions.items():
+            ways = [(alone, records, True), (alone, records, False)]
+            if small and name != NEW:
+                ways.append((merging, records * MERGED_BATCHES, True))
+            rates = best_rates(ways, options.seconds, options.rounds)
+            print(f"  {name:<18}{''.join(f'{rate:>12,.0f}' for rate in rates)}", flush=True)
 
 
 if __name__ == "__main__":

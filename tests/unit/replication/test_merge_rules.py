@@ -27,7 +27,16 @@ def test_what_is_small_depends_on_the_codec(
 ) -> None:
     """What costs more to unpack is merged only where it is smaller; what is encoded again anyway, always."""
     batch = parsed(with_codec(codec, 0, b"x"))._replace(view=memoryview(bytes(size_bytes)))
-    assert merge_rules.is_merged(batch, 0, 1 << 20, compress_with) is merged
+    assert merge_rules.is_merged(batch, 0, 1 << 20, compress_with, transformed=False) is merged
+
+
+@pytest.mark.parametrize(("codec", "size_bytes", "merged"), [("gzip", 255 << 10, True), ("none", 257 << 10, False)])
+def test_what_transforms_change_is_merged_unless_it_is_large(codec: Codec, size_bytes: int, merged: bool) -> None:
+    """It is encoded again anyway."""
+    batch = parsed(with_codec(codec, 0, b"x"))._replace(view=memoryview(bytes(size_bytes)))
+    assert merge_rules.is_merged(batch, 0, 1 << 20, None, transformed=True) is merged
+    assert not merge_rules.is_merged(batch, 1, 1 << 20, None, transformed=True)
+    assert not merge_rules.is_merged(batch, 0, size_bytes - 1, None, transformed=True)
 
 
 @pytest.mark.parametrize(

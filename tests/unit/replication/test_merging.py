@@ -20,11 +20,8 @@ from mirror_ray.replication import merge_rules
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
-from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.target_log import TargetLog
-from mirror_ray.transforms import Record, Result, Transform
-from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from tests.support import batches
 from tests.support.factories import assignment, establish, fetched, parsed, replication, with_codec
 from tests.support.kernels import needs_kernel
@@ -90,26 +87,6 @@ def test_nothing_is_merged_where_that_is_off() -> None:
     establish(copy, TargetLog(end=0))
     fetched(copy, ONE, TWO)
     assert [batch.count for batch in ready(copy)] == [2, 2]
-
-
-class Upper(Transform):
-    """Upper-case values."""
-
-    version = "1"
-    pure = True
-
-    def __call__(self, records: Sequence[Record]) -> list[Result]:
-        return [record._replace(value=(record.value or b"").upper()) for record in records]
-
-
-def test_records_that_transforms_change_are_not_merged() -> None:
-    """What they make of each batch is a batch."""
-    copy = replication(ASSIGNMENT, merge=True)
-    chain = TransformChain((NamedTransform("upper", Upper()),), "1")
-    copy.transforms = PartitionTransforms(chain, copy.source, "stop", ())
-    establish(copy, TargetLog(end=0))
-    fetched(copy, ONE, TWO)
-    assert values(ready(copy)) == [[b"A", b"B"], [b"C", b"D"]]
 
 
 def test_a_large_batch_between_small_ones_stays_itself() -> None:

@@ -335,7 +335,7 @@ def test_dead_letters_are_waited_for_with_the_epoch_of_what_is_queued() -> None:
     """What follows is fetched again from there."""
     copy = copying(ASSIGNMENT, ONE)
     copy.fetch_offset, copy.fetch_epoch = 9, 9
-    copy._await_dead_letters(parsed(TWO), (), CommittedOnly(()))
+    copy._await_dead_letters((parsed(TWO),), (), CommittedOnly(()))
     assert (copy.fetch_offset, copy.fetch_epoch) == (2, 4)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.assignment import NO_END
 from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.records import kernel
 from mirror_ray.records.decode import records_of
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.statistics import StatisticsInterval, StatisticsTally
@@ -130,7 +131,9 @@ class World:
             skip=self.source.skip,
             end_offset=self.source.copied_to,
         )
-        return replication(assigned, tally=StatisticsTally(60_000, lambda: self.now_ms))
+        # Changed with each life: what was sent before is found again however it was cut.
+        merge = kernel.is_available() and len(self.told) % 2 == 0
+        return replication(assigned, tally=StatisticsTally(60_000, lambda: self.now_ms), merge=merge)
 
     def tell(self, *, ended: bool = False) -> None:
         """As a replicator does of its intervals."""

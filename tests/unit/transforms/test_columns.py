@@ -154,6 +154,18 @@ def test_compressed_ones_unpack_to_the_references_bytes(case: Case, codec: Codec
     assert unpacked[0] == unpacked[1]
 
 
+@needs_kernel
+@pytest.mark.parametrize(("merge_bytes", "expected"), [(32, [4, 2]), (31, [2, 2, 2]), (48, [6]), (0, [2, 2, 2])])
+def test_what_is_left_of_batches_is_merged_as_long_as_it_fits(merge_bytes: int, expected: list[int]) -> None:
+    """To the byte."""
+    plain = [[Plain(offset=at, timestamp=1), Plain(offset=at + 1, timestamp=1)] for at in (0, 2, 4)]
+    case: Case = [parsed(compressed_bytes(records, "none")) for records in plain], 0, []
+    for native in (True, False):
+        pieces = packed(run(case, {}, native=native), merge_bytes)
+        assert not isinstance(pieces, int)
+        assert [piece.batch.count for piece in pieces] == expected
+
+
 def hostile_outcome(batch: RecordBatch, *, native: bool) -> tuple[object, ...] | str:
     """What one of the two finds in a batch, and makes of it."""
     case: Case = [batch], batch.base_offset, []
@@ -314,6 +326,8 @@ def test_what_is_left_of_batches_leads_behind_them(batches: list[RecordBatch], d
     """Batches of which nothing is left move the position on as gaps do, and don't count as what it was made of."""
     offsets = [record.offset for batch in batches for record in records_of(batch)]
     gone = set(data.draw(st.lists(st.sampled_from(offsets))))
+    for number in data.draw(st.lists(st.integers(0, len(batches) - 1))):
+        gone |= {record.offset for record in records_of(batches[number])}
     done = run((batches, 0, []), dict.fromkeys(gone, 1), native=True)
     pieces = packed(done, WIDE)
     assert not isinstance(pieces, int)
