@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.transforms.columns import DecodedColumns, RecordColumns, read_records
-from mirror_ray.transforms.record import FIELDS, Record
-from mirror_ray.transforms.transform import Result, Transform
+from mirror_ray.transforms.record import Record
+from mirror_ray.transforms.transform import Result, Transform, fields_read
 
 
 class NamedTransform(NamedTuple):
@@ -66,7 +66,7 @@ class TransformChain:
     reads: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        read = (getattr(step.transform, "reads", FIELDS) for step in self.steps)
+        read = (fields_read(step.transform) for step in self.steps)
         object.__setattr__(self, "reads", frozenset().union(*read))
 
     @property
@@ -77,7 +77,7 @@ class TransformChain:
     @property
     def routes(self) -> bool:
         """Whether records may go elsewhere."""
-        return any(step.transform.destinations for step in self.steps)
+        return any(getattr(step.transform, "destinations", ()) for step in self.steps)
 
     def apply(self, source: TopicPartition, records: Sequence[DecodedRecord]) -> ChainResult:
         """Send records of one source partition, in order, through all steps.

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from mirror_ray.transforms.record import FIELDS
+from mirror_ray.transforms.transform import fields_read
 
 _ADVICE = (
     "name a class of yours as package.module:Class, importable where mirror-ray and its actors run, or one of "
@@ -112,8 +113,7 @@ def load_step(values: StepValues) -> NamedTransform:
     destinations = getattr(built, "destinations", ())
     if isinstance(destinations, str) or not all(isinstance(topic, str) and topic for topic in destinations):
         raise ValueError(f"{values.type}: destinations must be a collection of remote topics' names")
-    reads = getattr(built, "reads", FIELDS)
-    if isinstance(reads, str) or not set(reads) <= set(FIELDS):
+    if isinstance(getattr(built, "reads", ()), str) or not fields_read(built) <= set(FIELDS):
         raise ValueError(f"{values.type}: reads must be a collection of {', '.join(FIELDS)}")
     return NamedTransform(values.type, built)
 

@@ -158,7 +158,11 @@ class Route(Transform):
         self.destinations = tuple(dict.fromkeys(topic for _, topic in self._routes))
         self._header = header
         self._path = field.split(".") if field is not None else None
-        self.reads = ("value" if field is not None else "headers" if header is not None else "key",)
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What decides."""
+        return ("value" if self._path is not None else "headers" if self._header is not None else "key",)
 
     def __call__(self, records: Sequence[Record]) -> list[Result]:
         """Set the destination of each record."""

@@ -36,3 +36,11 @@ class Transform(ABC):
 
         If an exception is raised, instead of returned in a record's place, it is called for one record at a time.
         """
+
+
+def fields_read(transform: object) -> frozenset[str]:
+    """What a transform reads by its own word: all, where a subclass has another ``__call__`` and says nothing of it."""
+    said = (vars(kind) for kind in type(transform).__mro__ if "reads" in vars(kind) or "__call__" in vars(kind))
+    if "reads" in getattr(transform, "__dict__", ()) or "reads" in next(said, ()):
+        return frozenset(getattr(transform, "reads", FIELDS))
+    return frozenset(FIELDS)

@@ -51,6 +51,18 @@ class Mute(Each):
     version = ""
 
 
+class Vague(Each):
+    """A text where texts should be."""
+
+    reads = "key"
+
+
+class Wrong(Each):
+    """A field that there is not."""
+
+    reads = ("keys",)
+
+
 class Short(Each):
     """A filter as it must not be written."""
 
@@ -252,6 +264,8 @@ def test_an_identity_tells_options_and_purity_apart() -> None:
         ("mirror_ray.transforms:FilterByKey", {"pattern": "["}, "regular expression"),
         ("builtins:dict", {}, "nothing to call"),
         (f"{__name__}:Mute", {}, "version"),
+        (f"{__name__}:Vague", {}, "reads must be a collection of key, value, headers"),
+        (f"{__name__}:Wrong", {}, "reads must be a collection of key, value, headers"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(name: str, options: dict[str, Any], text: str) -> None:

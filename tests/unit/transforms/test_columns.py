@@ -166,6 +166,17 @@ def test_what_is_left_of_batches_is_merged_as_long_as_it_fits(merge_bytes: int, 
         assert [piece.batch.count for piece in pieces] == expected
 
 
+@needs_kernel
+def test_batches_of_which_nothing_is_left_are_gaps() -> None:
+    """What is left of the others was not made of them."""
+    batches = [parsed(compressed_bytes([Plain(offset=at, timestamp=1)], "none")) for at in range(4)]
+    (piece,) = run((batches, 0, []), {1: 1, 3: 1}, native=True).records.pack(
+        [0, 2], codec="none", merge_bytes=WIDE, max_batch_bytes=WIDE
+    )
+    assert (piece.source_bytes, piece.next_source_offset) == (2 * batches[0].size_bytes, 4)
+    assert piece.runs == ((0, 1), (2, 1))
+
+
 def hostile_outcome(batch: RecordBatch, *, native: bool) -> tuple[object, ...] | str:
     """What one of the two finds in a batch, and makes of it."""
     case: Case = [batch], batch.base_offset, []
@@ -300,6 +311,35 @@ def test_what_was_not_declared_can_not_be_looked_into(native: bool) -> None:
     assert "the value is not read" in str(
         chain(Reading(wrong[0], "key")).run(SOURCE, columns(one_batch(), native=native)).failures[0]
     )
+
+
+class Valued(FilterByKey):
+    """A subclass from before ``reads``: it looks at values, too."""
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        return [
+            kept if isinstance(kept, Record) and kept.value == b"v1" else None for kept in super().__call__(records)
+        ]
+
+
+class Bare:
+    """No subclass of ``Transform``, and it says no more than it must."""
+
+    __slots__ = ()
+
+    version = "1"
+    pure = True
+
+    def __call__(self, records: Sequence[Record]) -> list[Result]:
+        return [record._replace(value=record.key) for record in records]
+
+
+def test_who_says_nothing_reads_all() -> None:
+    """Also a subclass of one that does not, and a class that only looks like a transform."""
+    done = chain(Valued(".*")).run(SOURCE, columns(one_batch(), native=False))
+    assert [record.value for record in done.records.decoded(done.kept)] == [b"v1"]
+    done = chain(Bare()).run(SOURCE, columns(one_batch(), native=False))  # type: ignore[arg-type]
+    assert [record.value for record in done.records.decoded(done.kept)] == [b"k0", b"k1", b"k2"]
 
 
 @pytest.mark.parametrize("native", [pytest.param(True, marks=needs_kernel), False])
