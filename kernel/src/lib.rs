@@ -10,7 +10,8 @@
 //! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
 //! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
 //! What one call merges of magic 2 unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
-//! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each.
+//! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each; where
+//! their order is compared, 48 bytes for each record, and as much again.
 //! `columns::Columns` has the records of all batches that it was given, bounded together as those of one are, with 64 bytes
 //! for each, and beside them what was changed.
 //!
@@ -19,6 +20,7 @@
 //! compressed with the highest level before it is refused.
 
 pub mod builder;
+pub mod cleaned;
 pub mod codecs;
 pub mod columns;
 pub mod compare;
@@ -26,6 +28,7 @@ pub mod digest;
 pub mod error;
 pub mod fields;
 pub mod header;
+pub mod last_records;
 mod legacy;
 #[cfg(feature = "python")]
 mod python;

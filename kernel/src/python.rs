@@ -10,10 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyTuple};
 
 use crate::builder::Piece;
+use crate::cleaned::CleanedComparison as Cleaned;
 use crate::codecs::Codec;
 use crate::compare::{Part, compare as compared};
-use crate::digest::{Comparing, KeyComparison as Comparison};
+use crate::digest::Digests;
 use crate::error::{Error, Result};
+use crate::last_records::{Comparing, KeyComparison as LastRecords};
 use crate::python_columns::{PyColumns, columns};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked};
@@ -106,16 +108,17 @@ fn compare(
     Ok((same.records, same.starts[0], same.starts[1], same.differs))
 }
 
-/// Compares the last records of the keys of two logs; see `digest::KeyComparison`. Sides are 0 and 1.
+/// Compares the last records of the keys of two logs; see `last_records::KeyComparison`. Sides are 0 and 1.
 #[pyclass]
-struct KeyComparison(Comparison);
+struct KeyComparison(LastRecords);
 
 #[pymethods]
 impl KeyComparison {
     #[new]
     #[pyo3(signature = (*, secret, timestamps, keys, ordered_below))]
     fn new(secret: [u8; 16], timestamps: bool, keys: (u64, u64), ordered_below: u64) -> KeyComparison {
-        KeyComparison(Comparison::new(Comparing { secret, timestamps, keys: keys.0..keys.1, ordered_below }))
+        let digests = Digests { secret, timestamps };
+        KeyComparison(LastRecords::new(Comparing { digests, keys: keys.0..keys.1, ordered_below }))
     }
 
     /// Takes the records in a span of offsets from a side's next batches.
@@ -136,6 +139,38 @@ impl KeyComparison {
     }
 }
 
+/// Compares two logs in their order, except for what log cleaning explains; see `cleaned::CleanedComparison`.
+#[pyclass]
+struct CleanedComparison(Cleaned);
+
+#[pymethods]
+impl CleanedComparison {
+    #[new]
+    #[pyo3(signature = (*, secret, timestamps))]
+    fn new(secret: [u8; 16], timestamps: bool) -> CleanedComparison {
+        CleanedComparison(Cleaned::new(Digests { secret, timestamps }))
+    }
+
+    /// Takes the records in a span of offsets from a side's next batches.
+    fn take(&mut self, py: Python, side: bool, batches: Vec<PyBuffer<u8>>, span: (i64, i64)) -> PyResult<()> {
+        let batches = batches.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+        raised(py.detach(|| self.0.take(side.into(), &batches, &(span.0..span.1))))
+    }
+
+    /// How many records were cleaned on either side between these offsets, if nothing else differs.
+    fn cleaned(
+        &self,
+        py: Python,
+        span: (i64, i64),
+        other_span: (i64, i64),
+        superseded: Vec<PyBuffer<u8>>,
+    ) -> PyResult<Option<(usize, usize)>> {
+        let superseded = superseded.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+        let spans = [span.0..span.1, other_span.0..other_span.1];
+        Ok(py.detach(|| self.0.cleaned(&spans, &superseded)).map(|[mine, theirs]| (mine, theirs)))
+    }
+}
+
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptError", module.py().get_type::<CorruptError>())?;
@@ -145,5 +180,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<KeyComparison>()?;
     module.add_function(wrap_pyfunction!(compare, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
+    module.add_class::<CleanedComparison>()?;
     module.add_class::<PyColumns>()
 }

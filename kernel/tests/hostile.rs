@@ -11,11 +11,13 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use _kernel::cleaned::CleanedComparison;
 use _kernel::codecs::{Codec, Effort, compress, decompress};
 use _kernel::columns::{Change, Columns, Field, Packing};
 use _kernel::compare::{Part, compare};
-use _kernel::digest::{Comparing, EVERY_KEY, KeyComparison};
+use _kernel::digest::Digests;
 use _kernel::header::{HEADER_BYTES, Header};
+use _kernel::last_records::{Comparing, EVERY_KEY, KeyComparison};
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
 use support::{CODECS, Owned, batch, message, records_of, tail};
@@ -191,13 +193,17 @@ fn compare_any(first: &[u8], second: &[u8], dice: &mut Dice) {
 fn compare_keys_of_any(first: &[u8], second: &[u8], dice: &mut Dice) {
     let edges = [i64::MIN, -1, 0, 3, 1 << 40, i64::MAX - 38, i64::MAX];
     let span = edges[dice.below(7)]..edges[dice.below(7)];
-    let how = Comparing { secret: [7; 16], timestamps: true, keys: 0..EVERY_KEY, ordered_below: EVERY_KEY };
-    let mut comparison = KeyComparison::new(how);
+    let digests = Digests { secret: [7; 16], timestamps: true };
+    let mut comparison = KeyComparison::new(Comparing { digests, keys: 0..EVERY_KEY, ordered_below: EVERY_KEY });
+    let mut cleaned = CleanedComparison::new(digests);
     let batches = [first, second];
     if (0..2).all(|side| comparison.take(side, &batches, &span).is_ok()) {
         let ([mine, theirs], (keys, _)) = (comparison.records(), comparison.keys());
         assert!(comparison.is_same() && mine == theirs && keys as u64 <= mine);
         assert_eq!(comparison.differing_keys().count(), 0);
+        assert!((0..2).all(|side| cleaned.take(side, &batches, &span).is_ok()));
+        assert_eq!(cleaned.cleaned(&[span.clone(), span.clone()], &[]), Some([0, 0]));
+        let _ = cleaned.cleaned(&[span, edges[dice.below(7)]..edges[dice.below(7)]], &[b"k"]);
     }
 }
 

@@ -6,7 +6,7 @@ Where it was not, ``mirror_ray.records.repack`` does the same in Python, and sma
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple
@@ -17,6 +17,10 @@ from mirror_ray.records.repacked_batch import RepackedBatch
 
 #: Set to anything, it has the kernel left aside: to find out whether a fault is the kernel's.
 OFF_VARIABLE: Final = "MIRROR_RAY_NO_KERNEL"
+
+
+#: Of a key and its digests on both sides, beside the key's own bytes, where a table has just grown.
+_KEY_COSTS_BYTES: Final = 130
 
 
 def _load() -> ModuleType | None:
@@ -195,6 +199,11 @@ class ComparedKeys(NamedTuple):
     #: Whether both sides have the same records in the same order.
     same: bool
 
+    @property
+    def memory_bytes(self) -> int:
+        """About what the keys take."""
+        return self.key_bytes + _KEY_COSTS_BYTES * self.keys
+
 
 class KeyComparison:
     """Compares the last records of the keys of two logs, and all records in order; as ``last_records.LastRecords``.
@@ -214,10 +223,7 @@ class KeyComparison:
         Raises:
             CorruptBatchError: A batch, or a record in the span, does not parse. Nothing is to be taken after that.
         """
-        try:
-            self._native.take(bool(side), [batch.view for batch in batches], span)
-        except _native.CorruptError as error:
-            raise CorruptBatchError(str(error)) from error
+        _take(self._native, side, batches, span)
 
     def found(self) -> ComparedKeys:
         """What was found in all that was taken."""
@@ -226,3 +232,32 @@ class KeyComparison:
     def differing_keys(self) -> frozenset[bytes]:
         """The keys whose last records differ; a tombstone counts as no record."""
         return frozenset(self._native.differing_keys())
+
+
+class CleanedComparison:
+    """Compares the records of two compacted logs in order, except for what log cleaning explains.
+
+    As ``compacted.compare_in_order``, by digests as those of ``KeyComparison``. It only ever says that nothing differs.
+    """
+
+    def __init__(self, *, timestamps: bool) -> None:
+        self._native = _native.CleanedComparison(secret=os.urandom(16), timestamps=timestamps)
+
+    def take(self, side: Literal[0, 1], batches: Sequence[RecordBatch], span: tuple[int, int]) -> None:
+        """Take the next records of a side, as ``KeyComparison`` does."""
+        _take(self._native, side, batches, span)
+
+    def cleaned(
+        self, source_span: tuple[int, int], target_span: tuple[int, int], superseded: Collection[bytes]
+    ) -> tuple[int, int] | None:
+        """How many records were cleaned on the source and on the target; None: something else may differ.
+
+        ``superseded`` keys have newer records behind the spans.
+        """
+        found: tuple[int, int] | None = self._native.cleaned(source_span, target_span, list(superseded))
+        return found
+
+
+def _take(comparison: Any, side: int, batches: Sequence[RecordBatch], span: tuple[int, int]) -> None:
+    with _translated():
+        comparison.take(bool(side), [batch.view for batch in batches], span)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Literal, TypeVar
@@ -24,6 +25,10 @@ TakeRecords = Callable[[Sequence[DecodedRecord]], None]
 MAX_CONCURRENT_PARTITIONS = 4
 
 
+class TooManyKeysError(Exception):
+    """The keys of a compacted partition take more memory than they may."""
+
+
 class InProcessFirstPass:
     """Compares jobs in this process. ``logs`` gives a job's logs; ``on_records`` gets numbers of records read."""
 
@@ -31,13 +36,22 @@ class InProcessFirstPass:
         self,
         logs: Callable[[CompareJob], tuple[PartitionLog, PartitionLog]],
         on_records: Callable[[int], None] = lambda _: None,
+        max_key_bytes: int = sys.maxsize,
     ) -> None:
+        """``max_key_bytes``: about how much memory the keys of a compacted partition may take."""
         self._logs = logs
         self._on_records = on_records
+        self._max_key_bytes = max_key_bytes
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_PARTITIONS)
 
     async def run(self, jobs: Sequence[CompareJob]) -> Sequence[FirstPassResult]:
-        """Compare all jobs, several at once; one result for each."""
+        """Compare all jobs, several at once; one result for each.
+
+        Raises:
+            ClusterUnreachableError: A cluster does not answer.
+            CorruptBatchError: A batch does not fit its checksum, or does not parse.
+            TooManyKeysError: A compacted partition has more keys than memory was given for.
+        """
         return await asyncio.gather(*(self._run_one(job) for job in jobs))
 
     async def _run_one(self, job: CompareJob) -> FirstPassResult:
@@ -65,9 +79,14 @@ class InProcessFirstPass:
         logs = self._logs(job)
         if kernel.is_available() and logs[0].transform is None:
             return await self._compare_keys_by_kernel(logs, job)
-        keys = key_slice(job.key_fraction)
+        keys = key_slice(job.key_fraction, job.key_part)
         mine, theirs = LastRecords(job.timestamps, keys), LastRecords(job.timestamps, keys)
-        await read_both(logs, job, mine.take, theirs.take, self._on_records)
+
+        def take(side: LastRecords, records: Sequence[DecodedRecord]) -> None:
+            side.take(records)
+            self._check_memory(job, mine.memory_bytes + theirs.memory_bytes)
+
+        await read_both(logs, job, partial(take, mine), partial(take, theirs), self._on_records)
         return FirstPassResult(
             records=mine.records,
             target_records=theirs.records,
@@ -79,17 +98,16 @@ class InProcessFirstPass:
     async def _compare_keys_by_kernel(
         self, logs: tuple[PartitionLog, PartitionLog], job: CompareJob
     ) -> FirstPassResult:
-        keys = key_slice(job.key_fraction)
+        keys = key_slice(job.key_fraction, job.key_part)
         comparison = kernel.KeyComparison(timestamps=job.timestamps, keys=keys.keys, ordered_below=keys.ordered_below)
 
-        async def take(side: Literal[0, 1], spans: Iterable[Span]) -> None:
-            async for span, batches in _read_spans(partial(_with_span, logs[side]), spans, lambda _: None):
-                comparison.take(side, batches, span)
-                if side == 0:
-                    self._on_records(sum(map(records_in, batches)))
+        def take(side: Literal[0, 1], batches: Sequence[RecordBatch], span: Span) -> None:
+            comparison.take(side, batches, span)
+            self._check_memory(job, comparison.found().memory_bytes)
+            if side == 0:
+                self._on_records(sum(map(records_in, batches)))
 
-        mine, theirs = _spans_of(job)
-        await asyncio.gather(take(0, mine), take(1, theirs))
+        await read_batches_of_both(logs, job, take)
         found = comparison.found()
         return FirstPassResult(
             records=found.records,
@@ -98,6 +116,25 @@ class InProcessFirstPass:
             same=found.same,
             differing_keys=comparison.differing_keys(),
         )
+
+    def _check_memory(self, job: CompareJob, key_bytes: int) -> None:
+        if key_bytes > self._max_key_bytes:
+            raise TooManyKeysError(f"{job.source}: its keys take more than {self._max_key_bytes:,} bytes of memory")
+
+
+async def read_batches_of_both(
+    logs: tuple[PartitionLog, PartitionLog],
+    job: CompareJob,
+    take: Callable[[Literal[0, 1], Sequence[RecordBatch], Span], None],
+) -> None:
+    """Read as ``read_both`` does, by batch: ``take`` gets the side, an answer's batches, and which offsets count."""
+
+    async def read(side: Literal[0, 1], spans: Iterable[Span]) -> None:
+        async for span, batches in _read_spans(partial(_with_span, logs[side]), spans, lambda _: None):
+            take(side, batches, span)
+
+    mine, theirs = _spans_of(job)
+    await asyncio.gather(read(0, mine), read(1, theirs))
 
 
 async def _with_span(log: PartitionLog, first: int, end: int) -> AsyncIterator[tuple[Span, Sequence[RecordBatch]]]:

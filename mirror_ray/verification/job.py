@@ -39,6 +39,8 @@ class CompareJob:
     chosen: tuple[int, ...] = ()
     #: The fraction of the keys that is compared, of a compacted partition.
     key_fraction: float = 1.0
+    #: The part of these keys that is compared: its number, and of how many.
+    key_part: tuple[int, int] = (0, 1)
     skipped_ranges: tuple[SkippedRange, ...] = ()
     notes: tuple[str, ...] = ()
     #: What is not on the target because of a skipped range, and is not compared.

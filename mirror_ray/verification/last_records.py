@@ -18,6 +18,8 @@ from mirror_ray.verification.difference import record_digest
 
 #: Behind every CRC-32.
 _CRCS = 1 << 32
+#: Of a key and its digest, beside the key's own bytes.
+_KEY_COSTS_BYTES = 200
 
 
 class KeySlice(NamedTuple):
@@ -35,10 +37,14 @@ class KeySlice(NamedTuple):
         return self.first, self.end
 
 
-def key_slice(fraction: float = 1.0) -> KeySlice:
-    """The sample of that fraction of all keys."""
-    end = min(ceil(fraction * _CRCS), _CRCS)
-    return KeySlice(0, end, end)
+def key_slice(fraction: float = 1.0, part: tuple[int, int] = (0, 1)) -> KeySlice:
+    """A sample of that fraction of all keys, or the part of it with that number, of so many.
+
+    With the first part all of the sample is compared in order, with the others nothing.
+    """
+    below = min(ceil(fraction * _CRCS), _CRCS)
+    number, count = part
+    return KeySlice(below * number // count, below * (number + 1) // count, 0 if number else below)
 
 
 EVERY_KEY = key_slice()
@@ -59,12 +65,18 @@ class LastRecords:
     keys: KeySlice = EVERY_KEY
     found: dict[bytes, bytes] = field(default_factory=dict)
     records: int = 0
+    _key_bytes: int = 0
     _all: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
 
     @property
     def digest(self) -> bytes:
         """The digest over all records so far."""
         return self._all.digest()
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what the keys take."""
+        return self._key_bytes + _KEY_COSTS_BYTES * len(self.found)
 
     def take(self, records: Iterable[DecodedRecord]) -> None:
         """Take the next records. Raises CorruptBatchError if one does not parse."""
@@ -79,6 +91,8 @@ class LastRecords:
                 self._all.update(digest)
             if key is not None and first <= crc < end:
                 self.records += 1
+                if key not in self.found:
+                    self._key_bytes += len(key)
                 self.found[key] = b"" if value is None else digest
 
 

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror_ray.records import kernel
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.verification.compacted import LastRecordHashes, RecordHashes, compare_in_order, key_differences
 from mirror_ray.verification.difference import Difference, HashedRecord, by_target_offset, hash_record
-from mirror_ray.verification.first_pass import read_both, read_spans
+from mirror_ray.verification.first_pass import read_batches_of_both, read_both, read_spans
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.known_differences import KnownDifferences, large_skipped_ranges, with_explanations
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
@@ -147,17 +148,24 @@ class SecondPass:
         )
         if first.same or found.gave_up or found.reason is not None:
             return checked
-        return await self._with_order(job, checked, first.differing_keys)
+        return await self._with_order(job, checked, first.differing_keys, superseded)
 
     async def _with_order(
-        self, job: CompareJob, checked: CheckedRecords, compared_keys: Collection[bytes]
+        self, job: CompareJob, checked: CheckedRecords, compared_keys: Collection[bytes], superseded: Collection[bytes]
     ) -> CheckedRecords:
-        """Add what differs in the order of all records, and of keys that are not among ``compared_keys``."""
+        """Add what differs in the order of all records, and of keys that are not among ``compared_keys``.
+
+        ``superseded`` are those of them that have newer records behind the end.
+        """
         if job.key_fraction < 1:
             return checked
         alone = join_ranges(job.ranges) == ranges_between([job.begin, job.end])
         if not alone or max(checked.records, checked.target_records) > MAX_ORDERED_RECORDS:
             return replace(checked, notes=(*checked.notes, _LAST_RECORDS_ONLY))
+        if kernel.is_available() and self._logs(job)[0].transform is None:
+            cleaned = await self._cleaned(job, superseded)
+            if cleaned is not None:
+                return replace(checked, cleaned_on_source=cleaned[0], cleaned_on_target=cleaned[1])
         mine, theirs = RecordHashes(job.timestamps), RecordHashes(job.timestamps)
         await read_both(self._logs(job), job, mine.take, theirs.take)
         begin = await self._still_there(job, job.begin, job.end)
@@ -178,6 +186,15 @@ class SecondPass:
             cleaned_on_source=found.cleaned_on_source,
             cleaned_on_target=found.cleaned_on_target,
         )
+
+    async def _cleaned(self, job: CompareJob, superseded: Collection[bytes]) -> tuple[int, int] | None:
+        """How many records were cleaned on either side, if the kernel finds that nothing else differs in order."""
+        comparison = kernel.CleanedComparison(timestamps=job.timestamps)
+        await read_batches_of_both(self._logs(job), job, comparison.take)
+        begin = await self._still_there(job, job.begin, job.end)
+        if begin is None:
+            return None
+        return comparison.cleaned((begin.source, job.end.source), (begin.target, job.end.target), superseded)
 
     async def _superseded(self, job: CompareJob, keys: Collection[bytes]) -> set[bytes]:
         """The keys with a newer record behind the end on either side, or of another flow in a shared topic."""

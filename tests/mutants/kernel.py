@@ -11,7 +11,9 @@ _legacy = kernel_mutants_of("legacy", "records/kernel", "records/kernel_hostile"
 _compare = kernel_mutants_of("compare", "verification/batch_comparison")
 _digest = kernel_mutants_of("digest", "verification/last_records")
 _columns = kernel_mutants_of("columns", "transforms/columns")
-_fields = kernel_mutants_of("fields", "transforms/columns")
+_fields = kernel_mutants_of("fields", "transforms/columns", "verification/last_records")
+_last_records = kernel_mutants_of("last_records", "verification/last_records")
+_cleaned = kernel_mutants_of("cleaned", "verification/cleaned")
 
 MUTANTS = (
     _repack("records before the position are taken", "«offset >= self.from_offset→true»"),
@@ -32,15 +34,9 @@ MUTANTS = (
     _compare("sections do not count", "|| «mine.section(&here) != theirs.section(&there)→false»"),
     _compare("other parts of batches are the same", "«(first, end) != theirs.deltas(&there)→false»"),
     _compare("records outside of the range are compared", "if «(start..end).contains(&record.offset)→true» {"),
-    _digest("a tombstone is a record", "Some(digest).filter(|_| «!fields.is_tombstone→true»)"),
-    _digest("timestamps do not count for keys", "if «self.how.timestamps→false» {"),
+    _digest("timestamps do not count for keys", "if «self.timestamps→false» {"),
     _digest("what follows a span in its batch is lost", "first.max(«next.min(span.end)→next»)"),
-    _digest("records are taken again", "span.start.max(«self.sides[side].reached→i64::MIN»)"),
-    _digest("the first record of a key counts", "digests[side] = «Some(digest)→digests[side].or(Some(digest))»"),
-    _digest("order does not count", "if «is_ordered→false» {"),
-    _digest("a sample's order has all records", "«crc < self.how.ordered_below→true»;"),
-    _digest("bytes behind the headers are let pass", "|| «at != tail.len()→false» {"),
-    _digest("a header needs no name", "if «!has_name→false» {"),
+    _digest("records are taken again", "span.start.max(«self.reached→i64::MIN»)"),
     _columns("records before the position are transformed", "«offset >= from_offset→true»"),
     _columns("what is to be left out is transformed", "«!leave_out.iter()→!leave_out[..0].iter()»"),
     _columns("records that are the same are written anew", "if «same→false» {"),
@@ -55,4 +51,17 @@ MUTANTS = (
     _columns("what follows a batch is taken for its own", "number «< batch.end→<= batch.end»"),
     _columns("more headers than are worth their memory are read", "if «self.header_count > RECORDS_LIMIT→false» {"),
     _fields("bytes behind the headers are let pass", "count >= 0 && «at == data.len()→true»"),
+    _last_records("a tombstone is a record", "«fields.value.map(|_| digest)→Some(digest)»"),
+    _last_records("the first record of a key counts", "digests[side] = «last→digests[side].or(last)»;"),
+    _last_records("order does not count", "if «is_ordered→false» {"),
+    _last_records("a sample's order has all records", "let is_ordered = «crc < how.ordered_below→true»;"),
+    _cleaned("what was moved is cleaned", "if «!aligned.is_sorted()→false» {"),
+    _cleaned("no offset need be missing", "if «one_sided.len() > other.gap(there)→false» ||"),
+    _cleaned("no newer record is needed", "|| «!one_sided.iter().all(has_newer)→false» {"),
+    _cleaned("an older record will do", "is_none_or(|&last| «last >= there.start→true»)"),
+    _cleaned(
+        "the first one of equal records is kept",
+        "«indexes.get_mut(&row.digest)?.pop()?→indexes.get_mut(&row.digest)?.remove(0)»",
+    ),
+    _cleaned("records before the beginning count", "rows.partition_point(|row| «row.offset < start→false»)"),
 )

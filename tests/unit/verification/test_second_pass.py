@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import pytest
+
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, record_tail
 from mirror_ray.state.records import SkippedRange
@@ -20,6 +22,8 @@ from tests.support.factories import compare_job
 from tests.unit.records.strategies import Plain
 from tests.unit.verification.logged import batch_of
 from tests.unit.verification.test_known_differences import foreign, refused, source_lost, target_lost
+
+pytestmark = pytest.mark.usefixtures("either")
 
 
 @dataclass
