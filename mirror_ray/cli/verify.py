@@ -57,7 +57,8 @@ def verify(
         str | None, typer.Option("--since", metavar="TIME", help=f"Records from then on: {TIME_FORMS}.")
     ] = None,
     by_spark: Annotated[
-        bool, typer.Option("--spark", help="Let Spark read and hash, in the system's Ray: for very large topics.")
+        bool,
+        typer.Option("--spark", help="Let Spark compare, on several cores and nodes of Ray: for very many records."),
     ] = False,
     config: ConfigOption = None,
     output: FormatOption = OutputFormat.table,

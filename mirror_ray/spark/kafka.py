@@ -18,7 +18,6 @@ from mirror_ray.model.names import TopicPartition
 SCHEMA: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
-_HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
 _FETCH_MAX_WAIT_MS: Final = "50"
 
 _LOGIN: Final = "org.apache.kafka.common.security"
@@ -65,20 +64,18 @@ def read_ranges(
     cluster: ClusterSettings,
     ranges: Mapping[TopicPartition, tuple[int, int]],
     *,
-    read_committed: bool = True,
-    headers: bool = True,
     splits: int | None = None,
 ) -> DataFrame:
-    """The records at offsets ``[start, end)`` of each partition, with the columns of Spark's connector.
+    """The committed records at offsets ``[start, end)`` of each partition, with the columns of Spark's connector.
 
-    Empty ranges are left out; null and empty values of ``headers`` differ. ``splits``: about how many tasks read; None:
+    Empty ranges are left out. ``splits``: about how many tasks read; None:
     one for each partition.
 
     Reading fails, with Spark's error, where records were deleted before they were read: nothing is skipped silently.
     """
     wanted = {partition: span for partition, span in ranges.items() if span[0] < span[1]}
     if not wanted:
-        return spark.createDataFrame([], SCHEMA + (_HEADERS if headers else ""))
+        return spark.createDataFrame([], SCHEMA)
     partitions: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
     ends: dict[str, dict[str, int]] = defaultdict(dict)
@@ -89,11 +86,10 @@ def read_ranges(
     reader = (
         spark.read.format("kafka")
         .options(**kafka_options(cluster))
-        .option("kafka.isolation.level", "read_committed" if read_committed else "read_uncommitted")
+        .option("kafka.isolation.level", "read_committed")
         .option("assign", json.dumps(partitions))
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", json.dumps(ends))
-        .option("includeHeaders", str(headers).lower())
         .option("failOnDataLoss", "true")
     )
     if splits is not None:

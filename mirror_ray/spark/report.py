@@ -56,7 +56,7 @@ def read_new(
     progress = directory.progress
     if logs := to_read(progress, topic_id, bounds):
         ranges = {TopicPartition(progress.topic, log.partition): (log.first, log.next) for log in logs}
-        found = parsed(read_ranges(spark, cluster, ranges, headers=False), progress.flow, topic_id)
+        found = parsed(read_ranges(spark, cluster, ranges), progress.flow, topic_id)
         directory.save(advanced(progress, _write_intervals(spark, directory, found, logs)))
     stale_from = directory.progress.stale_from
     if stale_from is not None:

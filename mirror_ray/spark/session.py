@@ -26,11 +26,13 @@ from raydp.utils import parse_memory_size
 from mirror_ray.config.settings import SparkSettings
 from mirror_ray.jars.maven import SPARK, ensure_jars, java_command
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.records.kernel import OFF_VARIABLE
 from mirror_ray.spark.lock import reserve
 
 #: Such jobs last seconds to minutes: Java's optimising compiler would cost the planning JVMs more than it saves.
 _PLANNING_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _MASTER_MEMORY: Final = "-Xmx256m"
+_NEVER_A_FILE: Final = "1g"
 _LOG_CONFIG: Final = "log4j2.properties"
 
 
@@ -121,7 +123,7 @@ def _start(work: str, settings: SparkSettings, group: PlacementGroup, configs: d
 
 def _configs(settings: SparkSettings, jars: str, log_config: str) -> dict[str, str]:
     shuffle = str(max(4, 2 * settings.executors * settings.executor_cores))
-    return {
+    configs = {
         "spark.jars": jars,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": _PLANNING_JVM,
@@ -134,7 +136,13 @@ def _configs(settings: SparkSettings, jars: str, log_config: str) -> dict[str, s
         "spark.ui.showConsoleProgress": "false",
         # Of options that are written to logs of plans.
         "spark.redaction.regex": r"(?i)secret|password|token|jaas|keystore|access\.?key",
+        # Python code above that size goes through files; that of a verification has secrets.
+        "spark.broadcast.UDFCompressionThreshold": _NEVER_A_FILE,
     }
+    if os.environ.get(OFF_VARIABLE):
+        # Executors leave the record kernel aside as this process does.
+        configs[f"spark.executorEnv.{OFF_VARIABLE}"] = os.environ[OFF_VARIABLE]
+    return configs
 
 
 def _stop() -> None:

@@ -86,9 +86,7 @@ class SparkMaps:
             raise protocol_error(LEADER_NOT_AVAILABLE, f"find the end of {partition}")
         splits = _TASKS_PER_CORE * self._spark.sparkContext.defaultParallelism
         log = bounds[partition]
-        records = read_ranges(
-            self._spark, cluster.settings, {partition: (log.start, log.end)}, headers=False, splits=splits
-        )
+        records = read_ranges(self._spark, cluster.settings, {partition: (log.start, log.end)}, splits=splits)
         return blocks_of(records, back=back)
 
 

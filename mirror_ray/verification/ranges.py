@@ -197,15 +197,6 @@ def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def gather_spans(spans: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """Join the nearest of ascending spans, with what lies between them, until at most ``most`` are left."""
-    if len(spans) <= most:
-        return list(spans)
-    boundaries = sorted(range(1, len(spans)), key=lambda at: spans[at - 1][1] - spans[at][0])
-    begins = [0, *sorted(boundaries[: most - 1]), len(spans)]
-    return [(spans[first][0], spans[end - 1][1]) for first, end in itertools.pairwise(begins)]
-
-
 def mapped_spans(segments: Iterable[Segment]) -> list[Span]:
     """Target offsets that a map accounts for: segments, and what lies between two if all of it was copied."""
     found: list[Span] = []

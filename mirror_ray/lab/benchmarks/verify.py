@@ -3,16 +3,17 @@
 ::
 
     make bench-verify
-    .venv/bin/python -m mirror_ray.lab.benchmarks.verify [--records 1000000] [--partitions 4] [--rounds 2]
-        [--plain-only]
+    .venv/bin/python -m mirror_ray.lab.benchmarks.verify [TOPIC...] [--records 1000000] [--partitions 4] [--rounds 2]
+        [--cores 1] [--plain-only]
 
 Records that compress by half, copied by a replicator of ours; both brokers, the command and Spark share this machine.
 Batches that were *passed on* are compared by their bytes. *Repacked* ones (of a source with LogAppendTime) are opened,
-*recompressed* ones (by the target's broker) unpacked, small ones may be merged. Each is compared by the record kernel,
-if there is one, and again by its Python reference. CPU is what comparing takes in a process that has started, with
-Spark that of all of its processes, too; both sides are read, so that twice as many records are processed. One record
-shows what connecting and asking takes, which is part of every other figure. Starting the command takes as much as
-`--help` does.
+*recompressed* ones (by the target's broker) unpacked, small ones may be merged. Of *compacted* ones the last record of
+each key is found, four of a key; of the *cleaned* ones the source has removed most others after they were copied, so
+that both sides are compared in their order, too. Each is compared by the record kernel, if there is one, and again by
+its Python reference. CPU is what comparing takes in a process that has started, with Spark that of all of its
+processes, too; both sides are read, so that twice as many records are processed. One record shows what connecting and
+asking takes, which is part of every other figure. Starting the command takes as much as `--help` does.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from mirror_ray.spark.session import spark_session
 from mirror_ray.spark.verification import SparkFirstPass
 from mirror_ray.verification.planner import VerifyRequest
 from mirror_ray.verification.run import MakeFirstPass, verify_flow
+from tests.support.kafka import alter_broker, alter_topic
 from tests.support.kernels import without_kernel
 from tests.support.replicated import FLOW, Replicated
 
@@ -52,26 +54,36 @@ class TopicKind(NamedTuple):
     append_time: bool = False
     #: Of the remote topic.
     compression_type: str = "producer"
+    #: Of each key, in a compacted topic.
+    key_records: int = 0
 
 
-SPARK_TOPIC = "passed-on"
+#: Nothing is cleaned before it is copied.
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.compaction.lag.ms": "86400000"}
+CLEANED = {"min.compaction.lag.ms": "0", "max.compaction.lag.ms": "1000", "min.cleanable.dirty.ratio": "0.0"}
 TOPICS = {
     "passed-on": TopicKind("passed on, 500 x 1 KB, zstd", 1000, 500, "zstd"),
     "uncompressed": TopicKind("passed on, 500 x 1 KB, none", 1000, 500, "none"),
     "small-batches": TopicKind("small: 10 x 100 B, zstd", 100, 10, "zstd"),
     "repacked": TopicKind("changed: repacked, 500 x 1 KB, zstd", 1000, 500, "zstd", append_time=True),
     "recompressed": TopicKind("changed: recompressed, zstd to lz4", 1000, 500, "zstd", compression_type="lz4"),
+    "compacted": TopicKind("compacted, 500 x 1 KB, zstd", 1000, 500, "zstd", key_records=4),
+    "cleaned": TopicKind("compacted, and the source cleaned since", 1000, 500, "zstd", key_records=4),
 }
+#: Those that Spark compares.
+SPARK_TOPICS = ("passed-on", "repacked", "compacted")
 ONE = "one-record"
 
 
 def fill(cluster: DevCluster, topic: str, kind: TopicKind, records: int, partitions: int) -> None:
     """Write them; values differ, and half of each is random."""
-    create_topic(cluster, topic, partitions, {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {})
+    configs = {"message.timestamp.type": "LogAppendTime"} if kind.append_time else {}
+    create_topic(cluster, topic, partitions, {**configs, **(COMPACTED if kind.key_records else {})})
     batches = {"batch.size": 1000 * kind.batch_records, "batch.num.messages": kind.batch_records, "linger.ms": 50}
     producer = Producer(client_config(cluster, {**batches, "compression.type": kind.codec}))
     size = kind.record_bytes
     noise = os.urandom(1 << 20)
+    keys = records // (kind.key_records or 1)
     for number in range(records):
         at = number * 509 % (len(noise) - size)
         value = noise[at : at + size // 2] + b"%0*d" % (size // 2, number)
@@ -79,7 +91,7 @@ def fill(cluster: DevCluster, topic: str, kind: TopicKind, records: int, partiti
         partition = number // kind.batch_records % partitions
         while True:
             try:
-                producer.produce(topic, value, b"key-%d" % number, partition)
+                producer.produce(topic, value, b"key-%d" % (number % keys), partition)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -98,11 +110,24 @@ async def timed(
             # Sampling takes processor time of this very process, so it is done only where Spark runs.
             stack.enter_context(meter)
         report = await verify_flow(settings, FLOW, VerifyRequest(topics=(topic,)), make_first_pass=make_first_pass)
-    if not report.equal or report.plain()["records"] != records:
+    if not report.equal or (topic != "cleaned" and report.plain()["records"] != records):
         raise SystemExit(f"not what it should be: {report.plain()}")
-    spark = f", Spark's processes {meter.cpu_s:.1f} s" if make_first_pass else ""
+    worker_mb = meter.usage["python"].peak_process_bytes / 1e6
+    spark = f", Spark's processes {meter.cpu_s:.1f} s, largest worker {worker_mb:.0f} MB" if make_first_pass else ""
     rate = f"{measured.seconds:6.1f} s  {records / measured.seconds:9,.0f} records/s"
     print(f"  {title:<48}{rate}  CPU {measured.cpu_s:.2f} s{spark}", flush=True)
+
+
+async def clean(cluster: DevCluster, settings: MirrorSettings, records: int) -> None:
+    """Have the source's broker clean what was copied, all but the last segments."""
+    await asyncio.to_thread(alter_broker, client_config(cluster), 1, {"log.cleaner.backoff.ms": "1000"})
+    await asyncio.to_thread(alter_topic, client_config(cluster), "cleaned", CLEANED)
+    before = left = records
+    while before == records or left < before:
+        before = left
+        await asyncio.sleep(5)
+        left = (await verify_flow(settings, FLOW, VerifyRequest(topics=("cleaned",)))).plain()["records"]
+    print(f"  {left:,} of {records:,} records are left of the topic that the source has cleaned", flush=True)
 
 
 async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> None:
@@ -110,15 +135,24 @@ async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> No
     async with Replicated(*pair) as flow:
         print(f"{options.records:,} records in {options.partitions} partitions", flush=True)
         print(f"  {'start of the command':<78}CPU {run_command('verify', '--help').cpu_s:.2f} s", flush=True)
-        for name, kind in {**TOPICS, ONE: TopicKind("one record", 100, 1, "none")}.items():
+        topics = {name: TOPICS[name] for name in options.chosen}
+        for name, kind in {**topics, ONE: TopicKind("one record", 100, 1, "none")}.items():
             records = 1 if name == ONE else options.records
             await asyncio.to_thread(fill, pair[0], name, kind, records, options.partitions)
-            flow.remote(name, options.partitions, compression_type=kind.compression_type)
-        await flow.copy([*TOPICS, ONE], timeout_s=600)
+            flow.remote(
+                name,
+                options.partitions,
+                compression_type=kind.compression_type,
+                cleanup_policy="compact" if kind.key_records else "delete",
+                min_compaction_lag_ms=COMPACTED["min.compaction.lag.ms"],
+            )
+        await flow.copy([*topics, ONE], timeout_s=600)
         settings = flow.settings()
+        if "cleaned" in topics:
+            await clean(pair[0], settings, options.records)
         for _ in range(options.rounds):
             await timed("one record", settings, ONE, 1)
-            for name, kind in TOPICS.items():
+            for name, kind in topics.items():
                 if kernel.is_available():
                     await timed(kind.title, settings, name, options.records)
                 with without_kernel():
@@ -128,29 +162,33 @@ async def measure(pair: Sequence[DevCluster], options: argparse.Namespace) -> No
 
 
 async def measure_spark(settings: MirrorSettings, options: argparse.Namespace) -> None:
-    """The same by Spark, for one of the topics."""
+    """The same by Spark, for some of the topics."""
     with ExitStack() as stack:
         with elapsed() as start:
             stack.enter_context(some_ray("benchmark-verify", None))
-            spark: SparkSession = stack.enter_context(spark_session("benchmark", SparkSettings(), print))
-        print(f"  Ray and Spark start in  {start.seconds:6.1f} s", flush=True)
+            wanted = SparkSettings(executor_cores=options.cores)
+            spark: SparkSession = stack.enter_context(spark_session("benchmark", wanted, print))
+        print(f"  {'start of Ray and Spark':<48}{start.seconds:6.1f} s", flush=True)
         clusters = settings.clusters["A"], settings.clusters["B"]
         for _ in range(options.rounds):
-            await timed(
-                "Spark, one executor core",
-                settings,
-                SPARK_TOPIC,
-                options.records,
-                lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain),
-            )
+            for name in filter(options.chosen.__contains__, SPARK_TOPICS):
+                await timed(
+                    f"{TOPICS[name].title}, Spark, cores: {options.cores}",
+                    settings,
+                    name,
+                    options.records,
+                    lambda logs, plain: SparkFirstPass(spark, clusters, logs, plain),
+                )
 
 
 def main() -> None:
     options = parse_arguments(
         __doc__,
+        tuple(TOPICS),
         records=(1_000_000, "of each topic"),
         partitions=(4, "of each topic"),
         rounds=(2, "of each figure"),
+        cores=(1, "of Spark's executor"),
         plain_only=(False, "without Spark"),
     )
     with cluster_pair() as pair:

@@ -14,7 +14,6 @@ from mirror_ray.verification.ranges import (
     PositionPair,
     cut,
     cut_shared,
-    gather_spans,
     join_ranges,
     merge_spans,
     next_pair,
@@ -129,12 +128,3 @@ def test_a_sample_is_spread(count: int, fraction: float) -> None:
 def test_stretches_are_read_at_once() -> None:
     """Spans that touch or overlap; empty ones are nothing to read."""
     assert merge_spans([(0, 5), (5, 5), (5, 9), (12, 13), (0, 3)]) == [(0, 9), (12, 13)]
-
-
-def test_the_nearest_stretches_are_read_as_one() -> None:
-    """No more than so many; what lies between is read along."""
-    spans = [(0, 5), (7, 9), (100, 110), (111, 120), (200, 201)]
-    assert gather_spans(spans, 5) == spans
-    assert gather_spans(spans, 3) == [(0, 9), (100, 120), (200, 201)]
-    assert gather_spans(spans, 1) == [(0, 201)]
-    assert gather_spans([], 3) == []
