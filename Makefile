@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -40,6 +40,7 @@ help:
 	@echo 'make bench    the benchmark against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
 	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
+	@echo 'make bench-loss  what a link that loses packets lets through, with one connection and with several; Linux, as root'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the group sync costs with thousands of groups'
 	@echo 'make bench-history  what the commit history costs with 250,000 offsets'
@@ -159,7 +160,7 @@ fuzz-wire: $(READY)
 	@FUZZ_TIMES=$${FUZZ_TIMES:-200} $(BIN)/pytest -q --timeout 36000 tests/unit/records/test_hostile_batches.py \
 		tests/unit/records/test_kernel_hostile.py tests/unit/kafka/test_hostile_answers.py $(ARGS)
 
-fuzz-kernel:
+fuzz-kernel: $(READY)
 	@cd kernel && cargo test --release --locked --test hostile -- --ignored --nocapture $(ARGS)
 
 fuzz-config: $(READY)
@@ -179,6 +180,9 @@ bench-engine: $(READY)
 
 bench-link: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.link $(ARGS)
+
+bench-loss: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.loss $(ARGS)
 
 bench-holes: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.offset_gaps $(ARGS)

@@ -80,6 +80,8 @@ class ClusterConnections:
         self._bootstrapped: Connection | None = None
         self._bootstrapping = asyncio.Lock()
         self._closed = False
+        #: The shortest time in which a broker has answered a new connection; infinite before the first one.
+        self.round_trip_s = math.inf
 
     @property
     def metadata(self) -> ClusterMetadata:
@@ -229,7 +231,7 @@ class ClusterConnections:
         most_patience_s: float = math.inf,
     ) -> Connection:
         settings = self.settings
-        return await Connection.open(
+        connection = await Connection.open(
             host,
             port,
             security=self._security.now(),
@@ -240,6 +242,8 @@ class ClusterConnections:
             send_buffer_bytes=send_buffer_bytes,
             user_timeout_ms=self._user_timeout_ms,
         )
+        self.round_trip_s = min(self.round_trip_s, connection.round_trip_s)
+        return connection
 
     async def _bootstrap(self) -> Connection:
         if self._closed:

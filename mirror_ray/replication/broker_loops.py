@@ -1,31 +1,30 @@
-"""The fetchers and senders of a flow, and which partitions each has: one fetcher and two senders for each broker.
-
-A broker handles one connection's requests one after another, and decompresses every batch to check it. With one sender
-a single one of its threads would do that, and everything else would wait for it.
-"""
+"""The fetchers and senders of a flow, one for each connection to a broker, and which partitions each has."""
 
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Callable
 
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.replication.broker_connections import FETCH_CONNECTIONS, PRODUCE_CONNECTIONS, connections, lane_of
 from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.sender import Sender
-
-#: Senders of a broker. More would make small requests smaller: each holds one batch of its own partitions.
-_LANES = 2
 
 
 class BrokerLoops:
     """Makes a fetcher or a sender when the first partition needs the broker; they last until ``close``."""
 
-    def __init__(self, new_fetcher: Callable[[int], Fetcher], new_sender: Callable[[int, int], Sender]) -> None:
-        self._new_fetcher, self._new_sender = new_fetcher, new_sender
-        self._fetchers: dict[int, Fetcher] = {}
+    def __init__(
+        self,
+        new_fetcher: Callable[[int, int], Fetcher],
+        new_sender: Callable[[int, int], Sender],
+        *,
+        round_trips_s: Callable[[], tuple[float, float]],
+    ) -> None:
+        """Make them by broker and lane; ``round_trips_s()``: to the brokers of the source and of the target."""
+        self._new_fetcher, self._new_sender, self._round_trips_s = new_fetcher, new_sender, round_trips_s
         #: By broker and lane.
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._senders: dict[tuple[int, int], Sender] = {}
         self._fetching: dict[PartitionReplication, Fetcher] = {}
         self._sending: dict[PartitionReplication, Sender] = {}
@@ -36,15 +35,17 @@ class BrokerLoops:
         One that has a sender already keeps it: it must not change brokers with batches in flight, and is refused by a
         broker that is not its leader any more.
         """
+        to_source_s, to_target_s = self._round_trips_s()
         if copy not in self._sending:
-            lane = (writer, lane_of(copy.assignment.target))
-            if lane not in self._senders:
-                self._senders[lane] = self._new_sender(*lane)
-            self._sending[copy] = self._senders[lane]
+            sender = (writer, lane_of(copy.assignment.target, connections(to_target_s, PRODUCE_CONNECTIONS)))
+            if sender not in self._senders:
+                self._senders[sender] = self._new_sender(*sender)
+            self._sending[copy] = self._senders[sender]
         self._sending[copy].schedule(copy)
-        if reader not in self._fetchers:
-            self._fetchers[reader] = self._new_fetcher(reader)
-        self._fetching[copy] = self._fetchers[reader]
+        fetcher = (reader, lane_of(copy.source, connections(to_source_s, FETCH_CONNECTIONS)))
+        if fetcher not in self._fetchers:
+            self._fetchers[fetcher] = self._new_fetcher(*fetcher)
+        self._fetching[copy] = self._fetchers[fetcher]
         self._fetching[copy].add(copy)
 
     def detach(self, copy: PartitionReplication) -> None:
@@ -99,8 +100,3 @@ class BrokerLoops:
         """End all of them."""
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         await asyncio.gather(*(sender.close() for sender in self._senders.values()))
-
-
-def lane_of(target: TopicPartition) -> int:
-    """Return which of a broker's senders has a remote partition: always the same, whoever copies into it."""
-    return (zlib.crc32(target.topic.encode()) + target.partition) % _LANES

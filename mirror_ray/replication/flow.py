@@ -81,10 +81,11 @@ class FlowReplication:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._loops = BrokerLoops(
-            lambda broker: new_fetcher(
-                settings, source, broker, budget=budget, throttle=self.throttle, events=self._life
+            lambda broker, lane: new_fetcher(
+                settings, source, broker, lane, budget=budget, throttle=self.throttle, events=self._life
             ),
             lambda broker, lane: new_sender(settings, target, broker, lane, lease=self._lease, events=self._life),
+            round_trips_s=lambda: (source.round_trip_s, target.round_trip_s),
         )
         self._life = Lifecycle(
             self._loops,

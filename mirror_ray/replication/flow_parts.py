@@ -13,6 +13,7 @@ from mirror_ray.model.internal_topics import segments_topic, statistics_topic
 from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.policy import load_policy
 from mirror_ray.records import kernel
+from mirror_ray.replication.broker_connections import FETCH_CONNECTIONS, connections
 from mirror_ray.replication.fetcher import Fetcher
 from mirror_ray.replication.offset_map_publisher import OffsetMapPublisher
 from mirror_ray.replication.partition import PartitionReplication
@@ -24,6 +25,9 @@ from mirror_ray.replication.sender import Lease, Sender
 from mirror_ray.replication.statistics import StatisticsTally
 from mirror_ray.replication.statistics_publisher import StatisticsPublisher, now_ms
 from mirror_ray.replication.throttle import FetchThrottle
+
+#: A lane's answer holds a large batch, at least: the default of ``max.message.bytes``.
+_LEAST_BYTES = 1_048_588
 
 
 def new_partition(
@@ -57,18 +61,21 @@ def new_fetcher(
     settings: FlowSettings,
     source: ClusterConnections,
     broker_id: int,
+    lane: int,
     *,
     budget: BufferBudget,
     throttle: FetchThrottle,
     events: PartitionEvents,
 ) -> Fetcher:
-    """Fetch from one source broker."""
+    """Fetch from one source broker; where it has several lanes, they share what one would ask for."""
     chosen = settings.fetch
+    lanes = connections(source.round_trip_s, FETCH_CONNECTIONS)
+    max_bytes = max(chosen.max_bytes // lanes, min(chosen.max_bytes, _LEAST_BYTES))
     parameters = fetch.FetchParameters(
         max_wait_ms=chosen.max_wait_ms,
         min_bytes=chosen.min_bytes,
-        max_bytes=chosen.max_bytes,
-        max_partition_bytes=chosen.max_partition_bytes,
+        max_bytes=max_bytes,
+        max_partition_bytes=min(chosen.max_partition_bytes, max_bytes),
         read_committed=chosen.isolation_level == "read_committed",
         rack=source.settings.client_rack or "",
     )
@@ -77,7 +84,7 @@ def new_fetcher(
         broker_id,
         parameters,
         budget,
-        purpose="fetch",
+        purpose=f"fetch {lane}",
         receive_buffer_bytes=chosen.receive_buffer_bytes,
         throttle=throttle,
         events=events,

@@ -76,6 +76,8 @@ async def test_transactions_show_what_was_committed_and_an_open_one_holds_back(
             producer.flush(10)
         (first.commit_transaction if number % 3 else first.abort_transaction)(10)
         (second.abort_transaction if number % 2 else second.commit_transaction)(10)
+    stable = {"isolation_level": "read_committed"}
+    wait_until(lambda: end_offsets(config, topic, **stable) == end_offsets(config, topic), 10, "the last marker")
     engine = await flow.engine()
     engine.assign(await flow.assignments([topic]))
     report = (await engine.caught_up())[partition]

@@ -34,6 +34,8 @@ async def test_uneven_batches_and_aborted_transactions(
         producer.begin_transaction()
         for _ in range(random_.randrange(1, 60)):
             producer.produce(topic, random_.randbytes(random_.choice((10, 100, 3000))), partition=number % partitions)
+        # A broker that knows nothing of a transaction yet refuses to abort it.
+        producer.flush(10)
         (producer.abort_transaction if random_.random() < 0.3 else producer.commit_transaction)(10)
     even = [Message(random_.randbytes(1000), partition=n % partitions) for n in range(4000 * partitions)]
     produce(config, topic, even, batch_num_messages=4)
@@ -43,6 +45,8 @@ async def test_uneven_batches_and_aborted_transactions(
         engine = await flow.engine(advertised=lambda host, port: (host, ports.get(port, port)), fetch=SMALL_ANSWERS)
         engine.assign(await flow.assignments([topic]))
         await engine.until(lambda: engine.records > 1000, 30, "a thousand records")
+        (copying,) = engine.core._flows.values()
+        assert len(copying._loops._fetchers) == partitions, "a connection for each partition"
         proxy.cut()
         await engine.until(lambda: engine.records > 2000, 30, "a thousand more")
         proxy.cut()
