@@ -16,7 +16,7 @@ def header(source: str, destination: str, checksum: int = 0) -> bytes:
 
 def checksum_of(packet: bytes) -> int:
     """The Internet checksum of a header (RFC 1071): 0 where it is right."""
-    total = sum(struct.unpack(">10H", packet[:20]))
+    total: int = sum(struct.unpack(">10H", packet[:20]))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
