@@ -10,6 +10,10 @@ _fetcher = mutants_of("replication/fetcher", "replication/fetcher_answers", "rep
 _interest = mutants_of("replication/fetch_interest", "replication/fetcher_answers", "replication/fetcher")
 _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
+_columns = mutants_of("transforms/columns", "transforms/columns")
+_chain = mutants_of("transforms/chain", "transforms/columns", "transforms/routes")
+_record = mutants_of("transforms/record", "transforms/columns")
+_transform = mutants_of("transforms/transform", "transforms/columns")
 _log = mutants_of("replication/segment_log", "replication/segment_log")
 
 MUTANTS = (
@@ -78,4 +82,14 @@ MUTANTS = (
     _log("runs of a batch have one number", "«            sequence = (sequence + count) % SEQUENCE_MODULUS\n→»"),
     _log("full blocks are not told", "for segments in «self._full→()»]"),
     _log("a block's epoch is lost", "epoch=«assignment.epoch→0»,"),
+    _columns(
+        "what the kernel leaves to the reference is lost", "«self._native.replace(number, timestamp_ms, tail)→pass»"
+    ),
+    _columns("a field that is not read is that of another place", '"value" in reads else repeat(UNREAD[«1→0»])'),
+    _columns("more headers than are worth their memory are parsed", "if «header_count > HEADERS_LIMIT→False»:"),
+    _chain("records that can't be written go on as they were", "if «number not in unwritten and →»result.destination"),
+    _chain("records are kept wherever they go", 'if self.destination == "" and not (unwritten« or self.routes→»):'),
+    _record("an unread field counts as a change", "key = «fields[0] if key is UNREAD[0] else →»key"),
+    _record("what can't be read is true", "«__bool__ = __len__ = →»__iter__"),
+    _transform("a subclass reads what its parent does", '« or "__call__" in vars(kind)→»)'),
 )
