@@ -254,9 +254,13 @@ fn time_grows_with_the_size() {
             from_offset: 0,
             leave_out: &[],
         };
-        let began = Instant::now();
-        repack(&[&made], &how).unwrap();
-        began.elapsed().max(Duration::from_micros(200))
+        let time = || {
+            let began = Instant::now();
+            repack(&[&made], &how).unwrap();
+            began.elapsed()
+        };
+        // The least of some: what else the machine does is not counted.
+        (0..5).map(|_| time()).min().unwrap_or_default().max(Duration::from_micros(200))
     };
     timed(20_000);
     let (small, large) = (timed(20_000), timed(400_000));
