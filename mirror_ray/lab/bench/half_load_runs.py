@@ -9,7 +9,7 @@ from typing import Final
 
 from mirror_ray.lab.background import BackgroundThread
 from mirror_ray.lab.bench.contender_process import ContenderProcess
-from mirror_ray.lab.bench.dataset import Backlog, rounds
+from mirror_ray.lab.bench.dataset import rounds
 from mirror_ray.lab.bench.environment import BenchEnvironment, CopyGrowth, MeasurementRun
 from mirror_ray.lab.bench.measurements import HalfLoadMeasurement
 from mirror_ray.lab.bench.raw_connection import RawConnection
@@ -49,46 +49,54 @@ class SteadyLoad(BackgroundThread):
 
 
 class HalfLoadRun(MeasurementRun[HalfLoadMeasurement]):
-    """Runs a `HalfLoadMeasurement`: a backlog is copied as fast as the contender can; then comes half of that rate."""
+    """Runs a `HalfLoadMeasurement`: what is written as fast as the source takes it is copied; then comes half as much.
+
+    The time of the former is that from the first record written to the last one copied.
+    """
 
     def __init__(self, environment: BenchEnvironment, measurement: HalfLoadMeasurement, topic: str) -> None:
         super().__init__(environment, measurement, topic)
         self._trickle = TrickleRun(environment, measurement, topic)
-        self._backlog_topic, self._load_topic = f"{topic}-backlog", f"{topic}-load"
+        self._load_topic = f"{topic}-load"
 
     def prepare(self) -> None:
-        """Create the topics, and write the backlog."""
-        source, data = self._environment.source, self._measurement.data
+        """Create the topics."""
         self._trickle.prepare()
-        create_topic(source, self._load_topic, data.partitions)
-        self._backlog = Backlog(source, self._backlog_topic, data, self._environment.prepared)
+        create_topic(self._environment.source, self._load_topic, self._measurement.data.partitions)
 
     def run(self, system: ContenderProcess) -> MeasurementResult:
         """Measure the latency on the target, and at the same time where the records are written."""
         environment, data = self._environment, self._measurement.data
-        rate = self._most_records_per_s(system) / 2
-        ready = list(rounds(data, environment.prepared.batches(data)))
         # The last round may be a shorter one.
-        whole = [batches for batches in ready if len(batches) == data.partitions]
+        ready = [batches for batches in self._rounds() if len(batches) == data.partitions]
+        growth = CopyGrowth(environment.ends(self._load_topic, data.partitions), system)
+        rate = self._most_records_per_s(growth, ready) / 2
         load = SteadyLoad(
-            environment.source.bootstrap, self._load_topic, whole, data.partitions * data.batch_records, rate
+            environment.source.bootstrap, self._load_topic, ready, data.partitions * data.batch_records, rate
         )
         with LatencyReader(environment.source, self._topic, self._measurement.busy) as written, load:
             result = self._trickle.run(system)
-        growth = CopyGrowth(environment.ends(self._load_topic, data.partitions), system)
-        if not growth.until(load.produced, _COPIED_WITHIN_S):
-            raise MirrorError(f"the load was not copied {_COPIED_WITHIN_S:.0f} s later")
+        self._wait_until_copied(growth, growth.total + load.produced)
         figures = {
             "load_records_per_s": rate,
             **{f"written_p{percent}_ms": percentile(sorted(written.latencies_ms), percent) for percent in (50, 99)},
         }
         return MeasurementResult(figures={**result.figures, **figures}, judgement=result.judgement, note=result.note)
 
-    def _most_records_per_s(self, system: ContenderProcess) -> float:
+    def _rounds(self) -> Iterator[Mapping[int, bytes]]:
         data = self._measurement.data
-        growth = CopyGrowth(self._environment.ends(self._backlog_topic, data.partitions), system)
+        return rounds(data, self._environment.prepared.batches(data))
+
+    def _most_records_per_s(self, growth: CopyGrowth, ready: Sequence[Mapping[int, bytes]]) -> float:
+        data = self._measurement.data
+        records = len(ready) * data.partitions * data.batch_records
         began_s = time.monotonic()
-        self._backlog.open()
-        if not growth.until(data.records, _COPIED_WITHIN_S):
-            raise MirrorError(f"the backlog was not copied within {_COPIED_WITHIN_S:.0f} s")
-        return data.records / (growth.last_s - began_s)
+        with RawConnection(self._environment.source.bootstrap) as connection:
+            connection.produce(self._load_topic, ready)
+        self._wait_until_copied(growth, records)
+        return records / (growth.last_s - began_s)
+
+    @staticmethod
+    def _wait_until_copied(growth: CopyGrowth, records: int) -> None:
+        if not growth.until(records, _COPIED_WITHIN_S):
+            raise MirrorError(f"the load was not copied {_COPIED_WITHIN_S:.0f} s later")
