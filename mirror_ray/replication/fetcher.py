@@ -44,7 +44,8 @@ _ATTEMPTS_UNNOTICED = 4
 class Fetcher:
     """Fetches partitions that were ``add``-ed from one broker, until ``close``.
 
-    No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most.
+    No request goes out while ``budget`` is exhausted: it is exceeded by what two answers bring at most. At first an
+    answer may be ``first_scale`` times as large as the parameters say, as far as the budget has room.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Fetcher:
         budget: BufferBudget,
         *,
         purpose: str,
+        first_scale: int = 1,
         receive_buffer_bytes: int,
         throttle: FetchThrottle,
         events: PartitionEvents,
@@ -64,6 +66,7 @@ class Fetcher:
         self._parameters = parameters
         self._budget = budget
         self._purpose = purpose
+        self._first_scale = first_scale
         self._receive_buffer_bytes = receive_buffer_bytes
         self._throttle = throttle
         self._events = events
@@ -130,7 +133,10 @@ class Fetcher:
     async def _exchange(self, connection: Connection, version: int) -> None:
         """Request and process until the connection fails."""
         loop = asyncio.get_running_loop()
-        size = FetchSize(self._parameters.max_bytes, self._parameters.max_partition_bytes, connection.round_trip_s)
+        parameters = self._parameters
+        size = FetchSize(
+            parameters.max_bytes, parameters.max_partition_bytes, connection.round_trip_s, self._first_scale
+        )
         interest, session = self._interest, self._interest.session
         arrived: list[FetchedBatches] = []
         while True:

@@ -85,6 +85,7 @@ def new_fetcher(
         parameters,
         budget,
         purpose=f"fetch {lane}",
+        first_scale=lanes,
         receive_buffer_bytes=chosen.receive_buffer_bytes,
         throttle=throttle,
         events=events,

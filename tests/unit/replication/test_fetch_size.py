@@ -95,3 +95,10 @@ def test_the_room_and_the_settings_bound_it(
         extra = size.extra_bytes(room)
         assert 0 <= extra <= max(0, room // 2)
         assert partition_bytes <= size.partition_bytes(8 * MB + extra) <= 8 * MB + extra
+
+
+def test_one_of_several_connections_begins_with_what_a_single_one_would_ask_for() -> None:
+    """As far as there is room."""
+    size = FetchSize(1 << 20, 1 << 20, 0.1, scale=8)
+    assert size.extra_bytes(1 << 30) == 7 << 20
+    assert size.extra_bytes(1 << 20) == 1 << 19
