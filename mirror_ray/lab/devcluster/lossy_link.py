@@ -19,11 +19,11 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from mirror_ray.lab.devcluster.proxy import Proxy
 from mirror_ray.model.errors import MirrorError
 
 #: Of the interface, and what is reached over it: of a range for tests of networks (RFC 2544).
@@ -37,7 +37,6 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _MTU_BYTES: Final = 1500
 #: Packets that are read, or written, in a row.
 _AT_ONCE: Final = 256
-_CHUNK_BYTES: Final = 1 << 20
 _READY_S: Final = 30.0
 _SEED: Final = 7
 
@@ -116,20 +115,8 @@ def _relay(ready: Any, ports: Sequence[int]) -> None:
 
 
 async def _relay_until_killed(ready: Any, ports: Sequence[int]) -> None:
-    for port in ports:
-        await asyncio.start_server(partial(_accepted, port), NEAR_ADDRESS, port, limit=_CHUNK_BYTES)
-    ready.set()
-    await asyncio.Event().wait()
-
-
-async def _accepted(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    there, back = await asyncio.open_connection("127.0.0.1", port, limit=_CHUNK_BYTES)
-    await asyncio.gather(_forward(reader, back), _forward(there, writer))
-
-
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while data := await reader.read(_CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    async with AsyncExitStack() as stack:
+        for port in ports:
+            await stack.enter_async_context(Proxy(port, (NEAR_ADDRESS, port)))
+        ready.set()
+        await asyncio.Event().wait()

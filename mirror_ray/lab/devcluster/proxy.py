@@ -19,8 +19,9 @@ _MOST_BYTES_IN_FLIGHT = 64 << 20
 class Proxy:
     """A proxy in front of one port of 127.0.0.1. An async context manager."""
 
-    def __init__(self, port: int) -> None:
-        self._upstream_port = port
+    def __init__(self, port: int, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        """``listen``: its own address; port 0 is any free one."""
+        self._upstream_port, self._listen = port, listen
         self.port = 0
         #: In each direction; it delays every byte, and does not limit the rate.
         self.delay_s = 0.0
@@ -29,7 +30,7 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_CHUNK_BYTES)
+        self._server = await asyncio.start_server(self._accepted, *self._listen, limit=_CHUNK_BYTES)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
