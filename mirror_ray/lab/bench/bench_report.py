@@ -22,8 +22,10 @@ warm up. The data of a workload, the same bytes for all, waits on the source wit
 contender, reading committed records, does not see; the commit opens it at once. The rate is that of the time from the
 first records on the target to the last ones. CPU is user and system time of the contender's own processes between the
 commit and the last record; that of Ray's processes is beside it. Memory is the peak of all its own processes
-together, and of the largest one. After each run every record of the source is compared with its copy. Each figure is
-the median of its runs, with the least and the most where they differ.
+together, and of the largest one. In `from-cold` nothing is warm: each contender has brokers that were just started,
+the backlog is there before its process starts, and what it took counts from there. After each run every record of the
+source is compared with its copy. Each figure is the median of its runs, with the least and the most where they
+differ.
 """
 _STYLE = """\
 <style>

@@ -36,6 +36,8 @@ class ClusterSite:
     target_brokers: int = 1
     far: Literal["", "source", "target"] = ""
     round_trip_ms: int = 0
+    #: Every contender gets clusters that were just started, and that nothing has warmed up.
+    cold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

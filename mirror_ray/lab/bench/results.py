@@ -143,6 +143,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("trickle", "many-trickles", "transactions"), _TRICKLE),
     "many-partitions": _TRICKLE,
     "half-load": _HALF_LOAD,
+    "from-cold": ("seconds", *_COPY),
     "start": ("first_record_s", "start_cpu_s", "discovery_s"),
     "restart": ("standstill_s", "copied_at_kill", "doubled"),
     "groups": ("reread_mean", "reread_most", "skipped", "commit_delay_s"),

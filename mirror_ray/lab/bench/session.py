@@ -79,6 +79,19 @@ def turns(workloads: Sequence[Workload], site: ClusterSite, round_: int) -> list
     return found[::-1] if round_ % 2 else found
 
 
+def clusters_of_turns(
+    workloads: Sequence[Workload], size: float
+) -> Iterator[tuple[ClusterSite, Sequence[ContenderTurn]]]:
+    """The turns that share clusters: all of a site, the warm-up of the brokers first; on cold ones each is alone."""
+    for site in dict.fromkeys(measurement.site for workload in workloads for _, measurement in workload.runs()):
+        rounds = range(max(workload.repeats for workload in workloads))
+        found = [turn for round_ in rounds for turn in turns(workloads, site, round_)]
+        if site.cold:
+            yield from ((site, [turn]) for turn in found)
+        else:
+            yield site, [ContenderTurn(MIRROR_RAY, broker_warm_up(site, size), recorded=False), *found]
+
+
 def run_benchmark(
     workloads: Sequence[Workload], directory: Path, running_ray: RunningRay, say: Say, *, size: float = 1.0
 ) -> list[MeasuredRun]:
@@ -94,9 +107,9 @@ def run_benchmark(
     found: list[MeasuredRun] = []
     with tempfile.TemporaryDirectory(prefix="mirror-ray-bench-data-") as data:
         prepared = PreparedTopics(Path(data))
-        for site in dict.fromkeys(measurement.site for workload in workloads for _, measurement in workload.runs()):
+        for site, together in clusters_of_turns(workloads, size):
             with clusters_at(site) as clusters:
-                for turn in _all_turns(workloads, site, size):
+                for turn in together:
                     number = next(numbers)
                     environment = BenchEnvironment(
                         number=number,
@@ -141,13 +154,6 @@ def run_turn(
         MeasuredRun(workload=measurement.workload, case=measurement.case, contender=contender.name, result=result)
         for measurement, result in zip(measurements, results, strict=True)
     ]
-
-
-def _all_turns(workloads: Sequence[Workload], site: ClusterSite, size: float) -> Iterator[ContenderTurn]:
-    """The warm-up of the brokers, then every round's turns."""
-    yield ContenderTurn(MIRROR_RAY, broker_warm_up(site, size), recorded=False)
-    for round_ in range(max(workload.repeats for workload in workloads)):
-        yield from turns(workloads, site, round_)
 
 
 def _process(environment: BenchEnvironment, running_ray: RunningRay) -> ContenderProcess:

@@ -229,12 +229,27 @@ def _long() -> tuple[Workload, ...]:
             measurements=(CopyMeasurement(workload="scale", data=_large(500_000, partitions=16)),),
         ),
         _repack(),
+        _from_cold(),
         Workload(
             name="rf3",
             title="A target of three brokers, replication factor 3",
             contenders=pair,
             measurements=(CopyMeasurement(workload="rf3", data=_large(500_000), site=ClusterSite(target_brokers=3)),),
             repeats=2,
+        ),
+    )
+
+
+def _from_cold() -> Workload:
+    return Workload(
+        name="from-cold",
+        title="Brokers and processes from cold: from the start of the process to the last record of a backlog",
+        contenders=(MIRROR_RAY, MM2, MM2_TUNED),
+        measurements=tuple(
+            CopyMeasurement(
+                workload="from-cold", case=case, site=ClusterSite(cold=True), data=data, at_start=True, alone=True
+            )
+            for case, data in (("500 x 1 KB, zstd", _large(1_000_000)), ("10 x 100 B", _small(1_000_000)))
         ),
     )
 

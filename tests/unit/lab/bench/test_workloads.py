@@ -10,7 +10,7 @@ from mirror_ray.lab.bench.contenders import MIRROR_RAY, MM2, MM2_TUNED_EXACTLY_O
 from mirror_ray.lab.bench.goals import GOALS
 from mirror_ray.lab.bench.measurements import ClusterSite, CopyMeasurement, DataSpec, Measurement, RestartMeasurement
 from mirror_ray.lab.bench.results import FIGURES, columns, leading
-from mirror_ray.lab.bench.session import turns
+from mirror_ray.lab.bench.session import clusters_of_turns, turns
 from mirror_ray.lab.bench.workloads import Workload, workloads
 
 ALL = workloads(quick=False)
@@ -94,6 +94,18 @@ def test_what_is_alone_has_a_start_of_its_own() -> None:
     """A kill is nothing for others to be measured beside."""
     for turn in turns(ALL, ClusterSite(), 0):
         assert len(turn.measurements) == 1 or not any(measurement.alone for measurement in turn.measurements)
+
+
+def test_cold_clusters_are_shared_by_nobody() -> None:
+    """And nothing warms them up; of all others the warm-up is the first turn."""
+    for site, together in clusters_of_turns(ALL, 1.0):
+        if site.cold:
+            assert [turn.recorded for turn in together] == [True]
+            (measurement,) = together[0].measurements
+            assert isinstance(measurement, CopyMeasurement)
+            assert measurement.at_start
+        else:
+            assert [turn.recorded for turn in together] == [False] + [True] * (len(together) - 1)
 
 
 @pytest.mark.parametrize(
