@@ -149,7 +149,7 @@ def _long() -> tuple[Workload, ...]:
         Workload(
             name="codecs",
             title="Records of 1 KB, 100 in a batch, by codec",
-            contenders=pair,
+            contenders=(*pair, BASELINE),
             measurements=tuple(
                 CopyMeasurement(
                     workload="codecs",
