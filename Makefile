@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,6 +41,7 @@ help:
 	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
 	@echo 'make bench-loss  what a link that loses packets lets through, with one connection and with several; Linux, as root'
+	@echo 'make bench-merge  up to which size merging batches costs less than passing them on'
 	@echo 'make bench-groups  what a round over the offsets of 5,000 consumer groups costs'
 	@echo 'make bench-carry  what a round of the group sync costs with thousands of groups'
 	@echo 'make bench-history  what the commit history costs with 250,000 offsets'
@@ -180,6 +181,9 @@ bench-engine: $(READY)
 
 bench-link: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.link $(ARGS)
+
+bench-merge: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.merge $(ARGS)
 
 bench-loss: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.loss $(ARGS)
