@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+import mirror_ray
 from mirror_ray import runtime
 from mirror_ray.cli import INTERRUPTED_CODE
 from mirror_ray.cli.output import say
@@ -133,8 +134,19 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"mirror-ray {mirror_ray.__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def _root(debug: Annotated[bool, typer.Option("-v", "--debug", help="Show tracebacks and the log.")] = False) -> None:
+def _root(
+    debug: Annotated[bool, typer.Option("-v", "--debug", help="Show tracebacks and the log.")] = False,
+    version: Annotated[  # noqa: ARG001 - its callback does it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter(logging.BASIC_FORMAT))
     logging.basicConfig(level=logging.DEBUG if debug else logging.ERROR, handlers=[handler])

@@ -119,6 +119,12 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
     source, target = (ClusterConnections(settings.clusters[alias], client_id) for alias in (flow.source, flow.target))
     committed = found.fetch.isolation_level == "read_committed"
     offset_map: OffsetMapTailer | None = None
+    problems: list[str] = []
+
+    def note(problem: str) -> None:
+        problems.append(problem)
+        _log.warning(problem)
+
     try:
         # A cluster that does not answer is named at once.
         await source.refresh([])
@@ -128,7 +134,7 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
             source,
             target,
             read_committed=committed,
-            on_problem=_log.warning,
+            on_problem=note,
             transforms_of=found,
             route=flow.route,
         )
@@ -136,8 +142,9 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
             async with asyncio.timeout(_TIMEOUT_S):
                 await offset_map.ready.wait()
         except TimeoutError:
+            why = f": {problems[-1]}" if problems else ""
             raise ClusterUnreachableError(
-                f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s"
+                f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s{why}"
             ) from None
         yield Verification(found, source, target, offset_map)
     except OSError as error:

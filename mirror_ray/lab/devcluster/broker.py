@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from mirror_ray.jars.maven import kafka_program
 from mirror_ray.lab.devcluster.guard import guarded
@@ -19,6 +20,11 @@ _POLL_S = 0.02
 
 #: ``jvm_options`` for a broker that starts in half the time and is slower afterwards: for tests, not for benchmarks.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+#: How many lines of its log are shown of a broker that does not start.
+_LAST_LINES: Final = 30
+#: As log4j's layout of Kafka writes the level: ``[time] ERROR ...``.
+_ERROR_LINE: Final = re.compile(r"\b(ERROR|FATAL)\b")
 
 
 class Broker:
@@ -117,9 +123,14 @@ class Broker:
                     return
                 if ended or time.monotonic() > deadline:
                     what = "ended while it started" if ended else f"does not serve after {timeout_s:g} s"
-                    tail = "\n".join(self.log_path.read_text(errors="replace").splitlines()[-30:])
-                    raise MirrorError(f"broker {self.node_id} {what}; see {self.log_path}, which ends:\n{tail}")
+                    raise MirrorError(f"broker {self.node_id} {what}; see {self.log_path}:\n{self._log_excerpt()}")
                 time.sleep(_POLL_S)
+
+    def _log_excerpt(self) -> str:
+        """Of the log since the last start: the lines of errors, and the last ones."""
+        lines = self.log_path.read_bytes()[self._log_start :].decode(errors="replace").splitlines()
+        errors = [line for line in lines[:-_LAST_LINES] if _ERROR_LINE.search(line)]
+        return "\n".join([*errors[:_LAST_LINES], *lines[-_LAST_LINES:]])
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """End it in good order (SIGTERM), or by SIGKILL if that takes longer than ``timeout_s``."""

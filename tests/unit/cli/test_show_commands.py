@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import mirror_ray
 from mirror_ray.model.errors import (
     ClusterUnreachableError,
     ConfigError,
@@ -106,6 +107,12 @@ def test_an_error_is_a_sentence_and_an_exit_code(
     assert result.stdout == ""
     assert all(line in result.stderr for line in str(error).splitlines())
     assert "Traceback" not in result.stderr
+
+
+def test_the_version_is_an_option_too(run: Run) -> None:
+    """As most commands have it; what it is built on is said by `mirror-ray version`."""
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"mirror-ray {mirror_ray.__version__}\n")
 
 
 def test_debug_shows_the_traceback(coordinator: FakeCoordinator, run: Run) -> None:
