@@ -159,7 +159,7 @@ fuzz-web: $(READY)
 
 fuzz-wire: $(READY)
 	@FUZZ_TIMES=$${FUZZ_TIMES:-200} $(BIN)/pytest -q --timeout 36000 tests/unit/records/test_hostile_batches.py \
-		tests/unit/records/test_kernel_hostile.py tests/unit/kafka/test_hostile_answers.py $(ARGS)
+		tests/unit/records/test_kernel_hostile.py tests/unit/records/test_batch_run.py tests/unit/kafka/test_hostile_answers.py $(ARGS)
 
 fuzz-kernel: $(READY)
 	@cd kernel && cargo test --release --locked --test hostile -- --ignored --nocapture $(ARGS)

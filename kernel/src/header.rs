@@ -13,6 +13,8 @@ const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
 /// Of the attributes: with it, every record has the batch's largest timestamp.
 pub const TIMESTAMP_TYPE_BIT: i16 = 0x08;
+/// Of the attributes: with it, the batch holds a marker.
+pub const CONTROL_BIT: i16 = 0x20;
 
 /// What is read of a header.
 #[derive(Clone, Copy, Debug)]

@@ -37,4 +37,5 @@ mod python_columns;
 pub mod recompress;
 pub mod records;
 pub mod repack;
+pub mod runs;
 pub mod varint;

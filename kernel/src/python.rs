@@ -3,6 +3,8 @@
 // Python's arguments are owned: a buffer must be held as long as its bytes are read.
 #![allow(clippy::needless_pass_by_value)]
 
+use std::ops::Range;
+
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -19,6 +21,7 @@ use crate::last_records::{Comparing, KeyComparison as LastRecords};
 use crate::python_columns::{PyColumns, columns};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked};
+use crate::runs::{KINDS, Run, runs as runs_of};
 
 create_exception!(_kernel, CorruptError, PyValueError, "Bytes are no batch, or it contradicts itself.");
 create_exception!(_kernel, TooLargeError, PyValueError, "A record alone is over the largest batch: offset, bytes.");
@@ -27,6 +30,9 @@ create_exception!(_kernel, TooLargeError, PyValueError, "A record alone is over 
 /// on the source, ages.
 pub type PieceTuple<'py> =
     (Bound<'py, PyByteArray>, i64, i64, i64, i32, Bound<'py, PyTuple>, usize, usize, Bound<'py, PyTuple>);
+
+/// A run as Python gets it: where its bytes begin and end, first and next offset, leader epoch, kind, number of batches.
+type RunTuple = (usize, usize, i64, i64, i32, i16, usize);
 
 pub fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
@@ -76,6 +82,19 @@ pub fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'
         piece.source_bytes,
         PyTuple::new(py, &piece.ages)?,
     ))
+}
+
+/// Finds small batches that follow each other; see `runs::runs`.
+#[pyfunction]
+#[pyo3(signature = (data, *, largest, most_bytes))]
+fn runs(py: Python, data: PyBuffer<u8>, largest: [usize; KINDS], most_bytes: usize) -> PyResult<Vec<RunTuple>> {
+    let data = bytes_of(&data)?;
+    let found = py.detach(|| runs_of(data, &largest, most_bytes));
+    let tuple = |run: Run| {
+        let Range { start, end } = run.bytes;
+        (start, end, run.base_offset, run.next_offset, run.leader_epoch, run.kind, run.batches)
+    };
+    Ok(found.into_iter().map(tuple).collect())
 }
 
 /// Gives a verified batch of magic 2 another codec.
@@ -177,6 +196,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
     module.add_function(wrap_pyfunction!(repack, module)?)?;
     module.add_function(wrap_pyfunction!(recompress, module)?)?;
+    module.add_function(wrap_pyfunction!(runs, module)?)?;
     module.add_class::<KeyComparison>()?;
     module.add_function(wrap_pyfunction!(compare, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;

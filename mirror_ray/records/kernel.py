@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import CODECS, HEADER, Codec, RecordBatch
@@ -48,8 +48,24 @@ def is_available() -> bool:
     return _native is not None
 
 
+def runs(buffer: memoryview, largest: Sequence[int], most_bytes: int) -> list[tuple[int, int, int, int, int, int, int]]:
+    """Find small batches that follow each other, for ``batch_run.iter_runs``.
+
+    Of each run: where its bytes begin and end, and the fields of a ``BatchRun``.
+    """
+    found: list[tuple[int, int, int, int, int, int, int]] = _native.runs(buffer, largest=largest, most_bytes=most_bytes)
+    return found
+
+
+class _Batches(Protocol):
+    """One whole batch, or several."""
+
+    @property
+    def view(self) -> memoryview: ...
+
+
 def repack_batches(
-    batches: Sequence[RecordBatch],
+    batches: Sequence[_Batches],
     *,
     codec: Codec,
     merge_bytes: int,

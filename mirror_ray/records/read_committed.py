@@ -25,6 +25,11 @@ class CommittedOnly:
         self._coming = sorted(aborted, key=lambda item: -item[1])
         self._aborting: set[int] = set()
 
+    @property
+    def copies_all(self) -> bool:
+        """Whether every batch with records that follows holds such, as no aborted transaction reaches there."""
+        return not (self._coming or self._aborting)
+
     def copies(self, batch: RecordBatch) -> bool:
         """Whether the batch holds records that a read_committed consumer would see."""
         coming = self._coming

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.batch_run import BatchRun
 from mirror_ray.replication.merge_rules import MERGE_BYTES
 from mirror_ray.replication.partition import PartitionReplication
 
@@ -22,7 +23,7 @@ def detached(records: memoryview, answer_bytes: int) -> memoryview:
     return memoryview(bytearray(records)) if len(records) < answer_bytes // _SMALL_PART else records
 
 
-def chunks(batches: Sequence[RecordBatch], size_bytes: int) -> Iterator[Sequence[RecordBatch]]:
+def chunks(batches: Sequence[RecordBatch | BatchRun], size_bytes: int) -> Iterator[Sequence[RecordBatch | BatchRun]]:
     """Yield the batches in order, as many at a time as reach that size; without batches one empty chunk."""
     first = size = 0
     for number, batch in enumerate(batches, start=1):
@@ -39,7 +40,7 @@ class FetchedBatches:
     """Batches of one partition, fetched and not processed yet."""
 
     copy: PartitionReplication
-    batches: list[RecordBatch]
+    batches: list[RecordBatch | BatchRun]
     aborted: list[tuple[int, int]]
     #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
     offsets: tuple[int, int]
@@ -49,4 +50,5 @@ class FetchedBatches:
         """How much to process at a time; 0: all of it, for that is quick."""
         if self.copy.transforms is not None:
             return _TRANSFORMED_CHUNK_BYTES
-        return MERGE_BYTES if len(self.batches) > _SMALL_BATCHES else 0
+        count = sum(item.batches if isinstance(item, BatchRun) else 1 for item in self.batches)
+        return MERGE_BYTES if count > _SMALL_BATCHES else 0

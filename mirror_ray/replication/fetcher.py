@@ -18,6 +18,7 @@ from mirror_ray.kafka.errors import FETCH_SESSION_ERRORS, OFFSET_OUT_OF_RANGE, P
 from mirror_ray.kafka.leader_hints import follows
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.batch_run import BatchRun
 from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.faults import ReplicationFault
@@ -246,7 +247,7 @@ class Fetcher:
                 self._events.fetched(copy)
         return arrived
 
-    def _count(self, copy: PartitionReplication, batches: Sequence[RecordBatch]) -> None:
+    def _count(self, copy: PartitionReplication, batches: Sequence[RecordBatch | BatchRun]) -> None:
         """Count whole batches towards the limits: the part of one at an answer's end is read again with the next."""
         size_bytes = sum(batch.size_bytes for batch in batches)
         self._throttle.took(copy.source.topic, size_bytes, asyncio.get_running_loop().time())
@@ -274,7 +275,7 @@ class Fetcher:
     def _process_some(
         self,
         copy: PartitionReplication,
-        batches: Sequence[RecordBatch],
+        batches: Sequence[RecordBatch | BatchRun],
         aborted: Sequence[tuple[int, int]] | CommittedOnly,
     ) -> None:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror_ray.records.batch import CODEC_MASK, CODECS, Codec, RecordBatch, needs_repack
+from mirror_ray.records.batch_run import BatchRun
 
 #: Records, before compression, of a merged batch; a source batch is never divided for it.
 MERGE_BYTES: Final = 512 << 10
@@ -48,7 +49,19 @@ def is_merged(
     return size_bytes <= LARGEST_SMALL_BYTES[codec]
 
 
-def merged_codec(batches: Sequence[RecordBatch], compress_with: Codec | None) -> Codec:
+def largest_in_runs(max_message_bytes: int, compress_with: Codec | None) -> list[int]:
+    """Up to which size batches without transforms are merged, by bits 0 to 3 of their attributes: ``is_merged``.
+
+    Where it says the size of a batch with LogAppendTime, that is also one for compacted batches.
+    """
+    sizes = [*(LARGEST_SMALL_BYTES[codec] for codec in CODECS), *[0] * (CODEC_MASK + 1 - len(CODECS))]
+    if compress_with is not None:
+        sizes[0] = LARGEST_REPACKED_BYTES
+    repacked = [LARGEST_REPACKED_BYTES if size else 0 for size in sizes]
+    return [min(size, max_message_bytes) for size in (*sizes, *repacked)]
+
+
+def merged_codec(batches: Sequence[RecordBatch | BatchRun], compress_with: Codec | None) -> Codec:
     """The codec of what is made of these: theirs; of several the target's, or else that of most bytes.
 
     ``compress_with``: what batches without compression get; None leaves them as they are.
@@ -70,12 +83,12 @@ def merge_bytes(max_message_bytes: int) -> int:
 class MergingBatches:
     """Batches of one partition that wait to be merged, in order, and the gaps without a record to copy among them."""
 
-    _batches: list[RecordBatch] = field(default_factory=list)
+    _batches: list[RecordBatch | BatchRun] = field(default_factory=list)
     _position: int = -1
-    _last: RecordBatch | None = None
+    _last: RecordBatch | BatchRun | None = None
 
-    def add(self, batch: RecordBatch, position: int) -> None:
-        """Add the batch behind the others; ``position``: the next source offset to copy."""
+    def add(self, batch: RecordBatch | BatchRun, position: int) -> None:
+        """Add the batch, or several, behind the others; ``position``: the next source offset to copy."""
         if not self._batches:
             self._position = position
         self._batches.append(batch)
@@ -87,7 +100,7 @@ class MergingBatches:
             self._last = batch
         return bool(self._batches)
 
-    def take(self) -> tuple[list[RecordBatch], int, RecordBatch | None]:
+    def take(self) -> tuple[list[RecordBatch | BatchRun], int, RecordBatch | BatchRun | None]:
         """Take out those with records, the position of the first, and the last of all; None: none wait."""
         taken = self._batches, self._position, self._last
         self._batches, self._last = [], None

@@ -10,6 +10,7 @@ from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
+from mirror_ray.records.batch_run import BatchRun, single_batches
 from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.repack import compress_batch, pack, repack
 from mirror_ray.records.repacked_batch import RepackedBatch
@@ -130,7 +131,10 @@ def _transformed(
 
 
 def merged_batches(
-    batches: Sequence[RecordBatch], position: int, assignment: Assignment, transforms: PartitionTransforms | None
+    batches: Sequence[RecordBatch | BatchRun],
+    position: int,
+    assignment: Assignment,
+    transforms: PartitionTransforms | None,
 ) -> Sequence[OutgoingBatch]:
     """Make few large batches of small ones that follow each other, of their records from ``position`` on.
 
@@ -149,7 +153,7 @@ def merged_batches(
             batches, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes, from_offset=position
         )
     else:
-        records, kept, failures = transforms.take(batches, position)
+        records, kept, failures = transforms.take(list(single_batches(batches)), position)
         repacked = records.pack(kept, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes)
         transforms.left_out(failures)
     return _outgoing(repacked, merged=True)

@@ -8,10 +8,11 @@ from itertools import chain
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
+from mirror_ray.records.batch_run import BatchRun, iter_runs, single_batches
 from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.merge_rules import MergingBatches, is_merged
+from mirror_ray.replication.merge_rules import MERGE_BYTES, MergingBatches, is_merged, largest_in_runs
 from mirror_ray.replication.outgoing_batch import OutgoingBatch, merged_batches, outgoing_batches
 from mirror_ray.replication.partition_data import PartitionData
 from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
@@ -53,19 +54,27 @@ class PartitionSource(PartitionData):
         if self.fault is None:
             self.reason = None
 
-    def received(self, records: memoryview) -> list[RecordBatch]:
+    def received(self, records: memoryview) -> list[RecordBatch | BatchRun]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
 
         Raises:
             CorruptBatchError: The bytes are no record batches.
         """
-        batches = iter_batches(records) if len(records) else []
+        batches = self._split(records) if len(records) else []
         if batches:
             self.fetch_offset = max(self.fetch_offset, batches[-1].next_offset)
             self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)
         return batches
 
-    def process(self, batches: Sequence[RecordBatch], aborted: Sequence[tuple[int, int]] | CommittedOnly) -> None:
+    def _split(self, records: memoryview) -> list[RecordBatch | BatchRun]:
+        if self.transforms is not None or not (self.merge and self.position.known):
+            return list(iter_batches(records))
+        largest = largest_in_runs(self.assignment.max_message_bytes, self.assignment.compress_with)
+        return iter_runs(records, largest, MERGE_BYTES)
+
+    def process(
+        self, batches: Sequence[RecordBatch | BatchRun], aborted: Sequence[tuple[int, int]] | CommittedOnly
+    ) -> None:
         """Select, check and rewrite batches that ``received`` returned, and put them into ``pipeline.ready``.
 
         Raises:
@@ -76,10 +85,14 @@ class PartitionSource(PartitionData):
         select = aborted
         if not isinstance(select, CommittedOnly):
             select = CommittedOnly(select if self.read_committed else ())
-        following, merging = iter(batches), MergingBatches()
+        following, merging = self._opened(batches, select), MergingBatches()
         try:
             try:
                 for batch in following:
+                    if isinstance(batch, BatchRun):
+                        merging.add(batch, self.process_offset)
+                        self.process_offset = batch.next_offset
+                        continue
                     if batch.next_offset <= self.process_offset:
                         select.copies(batch)
                         continue
@@ -92,10 +105,25 @@ class PartitionSource(PartitionData):
             self._cleaned()
         except DeadLettersWaitError as waiting:
             # What came with them is looked at, too, if it follows them.
-            later = following if waiting.batches[-1] is batch else ()
+            later = single_batches(following) if waiting.batches[-1] is batch else ()
             self._await_dead_letters(waiting.batches, later, select)
         if 0 <= self.source_end <= self.process_offset:
             self._at_end()
+
+    def _opened(
+        self, batches: Iterable[RecordBatch | BatchRun], select: CommittedOnly
+    ) -> Iterator[RecordBatch | BatchRun]:
+        """The batches, one by one where they can't be merged as a run: by what holds when its turn has come."""
+        for item in batches:
+            if isinstance(item, BatchRun) and not (
+                select.copies_all
+                and item.base_offset >= self.process_offset
+                and self._merges_here
+                and not self.assignment.skip
+            ):
+                yield from iter_batches(item.view)
+            else:
+                yield item
 
     def _process(self, batch: RecordBatch, merging: MergingBatches, *, copied: bool) -> None:
         if not copied:
@@ -148,13 +176,15 @@ class PartitionSource(PartitionData):
         if queued_to < batch.next_offset:
             self._skip_gap(batch)
 
+    @property
+    def _merges_here(self) -> bool:
+        position = self.process_offset
+        return self.merge and self.position.known and position >= self._unmerged_to and position >= self._singly_to
+
     def _is_merged(self, batch: RecordBatch) -> bool:
         assignment, position = self.assignment, self.process_offset
         return (
-            self.merge
-            and self.position.known
-            and position >= self._unmerged_to
-            and position >= self._singly_to
+            self._merges_here
             and is_merged(
                 batch,
                 position,
@@ -170,16 +200,17 @@ class PartitionSource(PartitionData):
         batches, position, last = merging.take()
         if last is None:
             return
-        merged = self._merged(batches, position) if len(batches) > 1 else None
+        several = len(batches) > 1 or any(isinstance(item, BatchRun) for item in batches)
+        merged = self._merged(batches, position) if several else None
         if merged is None:
-            self._take_each(batches, position)
+            self._take_each(list(single_batches(batches)), position)
         else:
             for outgoing in merged:
                 self._queue(outgoing)
         self._skip_gap(last)
         self.process_offset = last.next_offset
 
-    def _merged(self, batches: Sequence[RecordBatch], position: int) -> Sequence[OutgoingBatch] | None:
+    def _merged(self, batches: Sequence[RecordBatch | BatchRun], position: int) -> Sequence[OutgoingBatch] | None:
         """What becomes of batches together; None: one of them can't be taken as the others are."""
         try:
             return merged_batches(batches, position, self.assignment, self.transforms)
@@ -207,7 +238,7 @@ class PartitionSource(PartitionData):
             outgoing.uncompressed_bytes = self.tally.sample(batch)
         self.pipeline.add(outgoing)
 
-    def _skip_gap(self, batch: RecordBatch) -> None:
+    def _skip_gap(self, batch: RecordBatch | BatchRun) -> None:
         """Move the position over offsets without a record to copy, once what lies before them is acknowledged."""
         newest = self.pipeline.newest
         if newest is not None:

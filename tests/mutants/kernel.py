@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import kernel_mutants_of
 
 _repack = kernel_mutants_of("repack", "records/kernel")
+_runs = kernel_mutants_of("runs", "records/batch_run")
 _builder = kernel_mutants_of("builder", "records/kernel")
 _records = kernel_mutants_of("records", "records/kernel", "records/kernel_hostile")
 _legacy = kernel_mutants_of("legacy", "records/kernel", "records/kernel_hostile")
@@ -20,6 +21,20 @@ MUTANTS = (
     _repack("what is to be left out is taken", "«!self.leave_out.iter()→!self.leave_out[..0].iter()»"),
     _repack("batches of two leader epochs are merged", "(full || «batch.leader_epoch() != leader_epoch→false»)"),
     _repack("more is merged than is allowed", "batch.payload_bytes() > «how.merge_bytes→2 * how.merge_bytes»"),
+    _runs("a run goes over what is not in it", "let fits = «self.bytes.end == next.bytes.start→true»"),
+    _runs("a run has several kinds", "&& «self.kind == next.kind→true»"),
+    _runs("a run has several leader epochs", "&& «self.leader_epoch == next.leader_epoch→true»"),
+    _runs("offsets of a run may come again", "&& «self.next_offset <= next.base_offset→true»"),
+    _runs("a run is larger than was asked for", "&& «next.bytes.end - self.bytes.start <= most_bytes→true»"),
+    _runs("checksums are not compared", "&& «header.crc_fits(&data[at..])→true»"),
+    _runs("compacted batches are as small as others", "if «is_whole→true» { 0 }"),
+    _runs("batches without records are taken", "    «header.count > 0→true»\n"),
+    _runs("markers are taken", "&& «header.attributes & CONTROL_BIT == 0→true»"),
+    _runs("large batches are taken", "largest.is_some_and(|&largest| «header.size_bytes <= largest→true»)"),
+    _runs(
+        "one batch is a run",
+        "«                found.pop_if(|run| run.batches == 1);\n→»                found.push(next);",
+    ),
     _builder("runs go on over a gap", "«first.wrapping_add(*count) == record.offset→*first <= record.offset»"),
     _builder("halves are no halves", "let middle = self.count / «2→3»;"),
     _builder("the first part leads behind the whole", "max_batch_bytes, «middle→source_next», leader_epoch, pieces)"),

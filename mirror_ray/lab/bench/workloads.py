@@ -172,11 +172,11 @@ def _long() -> tuple[Workload, ...]:
         ),
         Workload(
             name="many-trickles",
-            title="200 partitions with five records a second each",
+            title="200 partitions with two records a second each",
             contenders=(MIRROR_RAY, MM2, MM2_TUNED, BASELINE),
             measurements=(
                 TrickleMeasurement(
-                    workload="many-trickles", seconds=30, records_per_s=1000, partitions=200, busy=200, alone=True
+                    workload="many-trickles", seconds=30, records_per_s=400, partitions=200, busy=200, alone=True
                 ),
             ),
         ),
