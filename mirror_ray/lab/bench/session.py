@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -203,6 +204,8 @@ def _baseline(environment: BenchEnvironment, measurement: Measurement, topic: st
 
 
 def _attempt(measure: Callable[[], MeasurementResult]) -> MeasurementResult:
+    # Brokers stall while the kernel writes out what others have left in its cache.
+    os.sync()
     try:
         return measure()
     except _CONTENDER_ERRORS as error:

@@ -176,7 +176,7 @@ def _long() -> tuple[Workload, ...]:
             contenders=(MIRROR_RAY, MM2, MM2_TUNED, BASELINE),
             measurements=(
                 TrickleMeasurement(
-                    workload="many-trickles", seconds=30, records_per_s=400, partitions=200, busy=200, alone=True
+                    workload="many-trickles", seconds=20, records_per_s=400, partitions=200, busy=200, alone=True
                 ),
             ),
         ),
