@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,9 @@ from mirror_ray.model.errors import MirrorError
 _READY_S: Final = 180.0
 #: A record that only shows whether a partition is copied at all.
 _PROBE: Final = b"probe"
+#: With it a log has so much (``index.interval.bytes``) that the probe behind it is in the index, whose files are made
+#: then: many partitions do that at the same moment, and take a second for it. It does not compress.
+_FILLER: Final = random.Random(1).randbytes(5000)  # noqa: S311 - the same data every time is what is wanted
 _PAYLOAD: Final = b"x" * 80
 _LAST_S: Final = 30.0
 
@@ -51,7 +55,7 @@ class LatencyReader:
         value = message.value() or b""
         if value == _PROBE:
             self.probed.add(message.partition() or 0)
-        else:
+        elif value != _FILLER:
             self.latencies_ms.append(now_s * 1e3 - int(value[:20]) / 1e6)
 
 
@@ -77,7 +81,7 @@ class TransactionalLoad(LoadGenerator):
 
 
 class TrickleRun(MeasurementRun[TrickleMeasurement]):
-    """Runs a `TrickleMeasurement`. Before anything is measured, a record has come through each busy partition."""
+    """Runs a `TrickleMeasurement`. Before anything is measured, records have come through each busy partition."""
 
     def prepare(self) -> None:
         """Create the topic."""
@@ -126,11 +130,12 @@ def trickle_baseline(environment: BenchEnvironment, measurement: TrickleMeasurem
 
 
 def _probe(source: DevCluster, topic: str, partitions: int, reader: LatencyReader) -> None:
-    """Send a record through each partition, and wait until it has arrived."""
+    """Send records through each partition, and wait until they have arrived."""
     producer = Producer(client_config(source, {"linger.ms": 0}))
-    for partition in range(partitions):
-        producer.produce(topic, _PROBE, partition=partition)
-    producer.flush()
+    for value in (_FILLER, _PROBE):
+        for partition in range(partitions):
+            producer.produce(topic, value, partition=partition)
+        producer.flush()
     wait_until(lambda: len(reader.probed) == partitions, _READY_S, f"each partition of {topic} is copied")
 
 
