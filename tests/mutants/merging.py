@@ -15,14 +15,14 @@ _statistics = mutants_of("replication/statistics", "replication/merging")
 _kernel = mutants_of("records/kernel", "replication/merging", "records/repack")
 
 MUTANTS = (
-    _source("merging can't be turned off", "(«self.merge→True» and self.position.known and position >="),
+    _source("merging can't be turned off", "return «self.merge→True» and self.position.known and position >="),
     _source("a run with aborted records is merged", "                «select.copies_all→True»\n"),
     _source("a run is merged that reaches before the position", "and «item.base_offset >= self.process_offset→True»\n"),
     _source("a run is merged where nothing is to be merged", "and «self._merges_here→True»\n                and not"),
     _source("a run with records to skip is merged", "and «not self.assignment.skip→True»\n"),
     _source(
         "batches are merged while the position is searched for",
-        "(self.merge and «self.position.known→True» and position >=",
+        "self.merge and «self.position.known→True» and position >=",
     ),
     _source("what was refused is merged again", "and «position >= self._unmerged_to→True» and"),
     _source("what is to go record by record is merged", "and «position >= self._singly_to→True»\n"),
@@ -84,7 +84,7 @@ MUTANTS = (
     _transformed_source("what transforms left nothing of goes through them again", "if «merged is None→not merged»:"),
     _transformed_source(
         "dead letters behind what was not looked at are forgotten",
-        "following if «waiting.batches[-1] is batch→True» else ()",
+        "single_batches(following) if «waiting.batches[-1] is batch→True» else ()",
     ),
     _transformed_source(
         "dead letters are written one by one", "raise DeadLettersWaitError(«batches[number:]→batches[number:][:1]»)"
