@@ -89,7 +89,10 @@ MUTANTS = (
     _transformed_source(
         "dead letters are written one by one", "raise DeadLettersWaitError(«batches[number:]→batches[number:][:1]»)"
     ),
-    _transformed("records before the position are transformed and merged", "transforms.take(batches, «position→0»)"),
+    _transformed(
+        "records before the position are transformed and merged",
+        "transforms.take(list(single_batches(batches)), «position→0»)",
+    ),
     _transformed(
         "what transforms made is larger than the target takes",
         "merge_bytes=room_bytes, max_batch_bytes=«max_bytes→1 << 30»)",
