@@ -7,8 +7,9 @@
 //! Memory: one batch at a time is unpacked, to at most `records::UNPACKED_LIMIT_BYTES` (256 MB) and
 //! `records::RECORDS_LIMIT` records; one that is over either is refused within 256 MB, whatever it says of itself. One
 //! that is not is encoded anew in as much again, and compressed in as much as its codec makes of it. Beside these there
-//! is the result: the new batches, and 16 bytes for each gap between the offsets of their records. Time is linear in the
-//! bytes that are given and unpacked; dividing what is too large for a broker takes as much again for each halving.
+//! is the result: the new batches, and 16 bytes for each gap between the offsets of their records; of runs 56 bytes for
+//! each. Time is linear in the bytes that are given and unpacked; dividing what is too large for a broker takes as much
+//! again for each halving.
 //! What one call merges of magic 2 unpacks to at most 256 MB together. Comparing unpacks a batch of either side at once, with 32
 //! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each; where
 //! their order is compared, 48 bytes for each record, and as much again.

@@ -20,6 +20,7 @@ use _kernel::header::{HEADER_BYTES, Header};
 use _kernel::last_records::{Comparing, EVERY_KEY, KeyComparison};
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
+use _kernel::runs::{KINDS, runs};
 use support::{CODECS, Owned, batch, message, records_of, tail};
 
 const ODD: [&[u8]; 9] = [
@@ -207,6 +208,29 @@ fn compare_keys_of_any(first: &[u8], second: &[u8], dice: &mut Dice) {
     }
 }
 
+/// A run has whole batches with records, whose checksums fit and whose offsets ascend; here all are sealed anew.
+fn runs_of_any(batches: &[&[u8]]) {
+    let mut log = Vec::new();
+    for batch in batches {
+        let at = log.len();
+        log.extend_from_slice(batch);
+        if let Ok(header) = Header::read(batch) {
+            let crc = crc32c::crc32c(&batch[21..header.size_bytes]);
+            log[at + 17..at + 21].copy_from_slice(&crc.to_be_bytes());
+        }
+    }
+    for run in runs(&log, &[1 << 20; KINDS], 1 << 20) {
+        let (mut at, mut next, mut count) = (run.bytes.start, run.base_offset, 0);
+        while at < run.bytes.end {
+            let header = Header::read(&log[at..]).unwrap();
+            assert!(header.crc_fits(&log[at..]) && header.base_offset >= next && header.count > 0);
+            (at, next, count) = (at + header.size_bytes, header.next_offset(), count + 1);
+        }
+        assert_eq!((at, next, count), (run.bytes.end, run.next_offset, run.batches));
+        assert!(count > 1);
+    }
+}
+
 fn try_many(count: usize) {
     let (mut dice, mut accepted, mut slowest) = (Dice(0x9e37_79b9_7f4a_7c15), 0, Duration::ZERO);
     let began = Instant::now();
@@ -221,6 +245,7 @@ fn try_many(count: usize) {
         compare_keys_of_any(&first, &second, &mut dice);
         let both: [&[u8]; 2] = [&first, &second];
         change_any(&both[usize::from(!merged)..], &mut dice);
+        runs_of_any(&[&first, &second, &first, &second]);
         slowest = slowest.max(one_began.elapsed());
     }
     println!("{count} cases, {accepted} accepted, {:.1?}, the slowest took {slowest:.1?}", began.elapsed());

@@ -58,6 +58,10 @@ MUTANTS = (
     _rules("the position of merged batches is that of the last", "        if «not self._batches→True»:\n"),
     _rules("batches that wait are merged twice", "«        self._batches, self._last = [], None\n→»"),
     _rules("large batches are unpacked", "return «size_bytes <= LARGEST_SMALL_BYTES[codec]→True»"),
+    _rules("runs hold what is larger than the target takes", "[min(size, «max_message_bytes→size») for size in"),
+    _rules(
+        "runs hold small batches alone of those that are compressed anyway", "if «compress_with is not None→False»:\n"
+    ),
     _rules("batches that are no longer whole are passed over", "return «reason in _REPACKED→True»"),
     _rules("merged batches get another codec", "(«sizes_bytes[0] or →»sum(size > 0"),
     _rules("the smallest part decides on the codec", "sizes_bytes.index(«max→min»(sizes_bytes))"),

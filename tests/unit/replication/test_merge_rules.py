@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_ray.records.batch import Codec
+from mirror_ray.records.batch import CODECS, Codec
 from mirror_ray.replication import merge_rules
 from tests.support.factories import parsed, with_codec
 
@@ -37,6 +37,28 @@ def test_what_transforms_change_is_merged_unless_it_is_large(codec: Codec, size_
     assert merge_rules.is_merged(batch, 0, 1 << 20, None, transformed=True) is merged
     assert not merge_rules.is_merged(batch, 1, 1 << 20, None, transformed=True)
     assert not merge_rules.is_merged(batch, 0, size_bytes - 1, None, transformed=True)
+
+
+@pytest.mark.parametrize("compress_with", [None, "zstd"])
+@pytest.mark.parametrize("max_message_bytes", [3000, 1 << 20])
+@pytest.mark.parametrize("holes", [0, 1])
+@pytest.mark.parametrize("attributes", range(16))
+def test_runs_hold_no_batch_that_would_not_be_merged(
+    attributes: int, holes: int, max_message_bytes: int, compress_with: Codec | None
+) -> None:
+    """The table that runs are found by says the same, for what the target takes at all; codecs 5 to 7 do not exist."""
+    largest = merge_rules.largest_in_runs(max_message_bytes, compress_with)[attributes | (0x08 if holes else 0)]
+    if attributes & 0x07 >= len(CODECS):
+        assert largest == 0
+        return
+    assert largest <= max_message_bytes
+    for size_bytes in (1 << 10, 3 << 10, 4 << 10, 8 << 10, 16 << 10, 256 << 10):
+        for view_bytes in (size_bytes, size_bytes + 1):
+            batch = parsed(with_codec("none", 0, b"x"))._replace(
+                view=memoryview(bytes(view_bytes)), attributes=attributes, last_offset_delta=holes
+            )
+            merged = merge_rules.is_merged(batch, 0, max_message_bytes, compress_with, transformed=False)
+            assert (view_bytes <= largest) == (merged and view_bytes <= max_message_bytes)
 
 
 @pytest.mark.parametrize(
