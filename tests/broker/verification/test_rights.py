@@ -17,7 +17,7 @@ from tests.support.kafka import create_topic
 from tests.support.rights import grant
 
 
-def test_the_right_that_the_segments_topic_asks_for_is_named(
+def test_why_the_segments_topic_can_not_be_read_is_said(
     guarded: DevListener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said that the topic could not be read, and the reason only in a warning."""
@@ -39,4 +39,4 @@ def test_the_right_that_the_segments_topic_asks_for_is_named(
     result = CliRunner().invoke(app, ["verify", "V->W", "--config", str(config), "--name", "nobody"])
     assert result.exit_code == 3, result.output
     assert f"topic {segments} can't be read" in result.output
-    assert "READ" in result.output.split("could not be read")[1]
+    assert "TOPIC_AUTHORIZATION_FAILED" in result.output.split("could not be read")[1]
