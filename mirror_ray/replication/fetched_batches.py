@@ -40,7 +40,7 @@ class FetchedBatches:
     """Batches of one partition, fetched and not processed yet."""
 
     copy: PartitionReplication
-    batches: list[RecordBatch | BatchRun]
+    batches: Sequence[RecordBatch | BatchRun]
     aborted: list[tuple[int, int]]
     #: The partition's fetch and process offset since: with others it went back, and these batches are to be dropped.
     offsets: tuple[int, int]

@@ -54,7 +54,7 @@ class PartitionSource(PartitionData):
         if self.fault is None:
             self.reason = None
 
-    def received(self, records: memoryview) -> list[RecordBatch | BatchRun]:
+    def received(self, records: memoryview) -> Sequence[RecordBatch | BatchRun]:
         """Split fetched bytes and move the fetch offset on: the next fetch can go out before they are processed.
 
         Raises:
@@ -66,9 +66,9 @@ class PartitionSource(PartitionData):
             self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)
         return batches
 
-    def _split(self, records: memoryview) -> list[RecordBatch | BatchRun]:
+    def _split(self, records: memoryview) -> Sequence[RecordBatch | BatchRun]:
         if self.transforms is not None or not (self.merge and self.position.known):
-            return list(iter_batches(records))
+            return iter_batches(records)
         largest = largest_in_runs(self.assignment.max_message_bytes, self.assignment.compress_with)
         return iter_runs(records, largest, MERGE_BYTES)
 

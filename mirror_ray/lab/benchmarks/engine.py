@@ -17,7 +17,8 @@ import asyncio
 import multiprocessing
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import psutil
@@ -26,6 +27,7 @@ from mirror_ray.lab.bench.dataset import fill
 from mirror_ray.lab.bench.measurements import DataSpec
 from mirror_ray.lab.benchmarks.harness import cluster_pair, parse_arguments
 from mirror_ray.lab.devcluster import DevCluster
+from mirror_ray.model.assignment import Assignment
 from tests.support.engine import Engine
 from tests.support.replicated import Replicated
 
@@ -39,19 +41,26 @@ class CopyCost:
     peak_bytes: int
 
 
-async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpec, number: int) -> CopyCost:
-    """Copy a topic into a new remote topic, from its beginning to its end."""
-    async with Replicated(source, target, prefix=f"{number}.") as replicated:
-        replicated.remote(topic, data.partitions)
+@asynccontextmanager
+async def ready_to_copy(
+    source: DevCluster, target: DevCluster, topic: str, partitions: int, prefix: str
+) -> AsyncIterator[tuple[Engine, list[Assignment]]]:
+    """A replicator's core that runs, and what it is to be assigned to copy a topic into a new remote topic."""
+    async with Replicated(source, target, prefix=prefix) as replicated:
+        replicated.remote(topic, partitions)
         engine = await replicated.engine()
         await engine.core.start()
-        assignments = await replicated.assignments([topic])
+        yield engine, await replicated.assignments([topic])
+        await engine.stop()
+
+
+async def copy(source: DevCluster, target: DevCluster, topic: str, data: DataSpec, number: int) -> CopyCost:
+    """Copy a topic into a new remote topic, from its beginning to its end."""
+    async with ready_to_copy(source, target, topic, data.partitions, f"{number}.") as (engine, assignments):
         began_s, cpu_s = time.monotonic(), time.thread_time()
         engine.assign(assignments)
         peak_bytes = await peak_until_caught_up(engine)
-        cost = CopyCost(cpu_s=time.thread_time() - cpu_s, seconds=time.monotonic() - began_s, peak_bytes=peak_bytes)
-        await engine.stop()
-        return cost
+        return CopyCost(cpu_s=time.thread_time() - cpu_s, seconds=time.monotonic() - began_s, peak_bytes=peak_bytes)
 
 
 def fill_in_process(cluster: DevCluster, topic: str, data: DataSpec) -> None:
