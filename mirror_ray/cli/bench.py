@@ -102,6 +102,7 @@ def bench(
         machine=_machine(taken.share()),
         versions=_versions(),
         command=shlex.join(["mirror-ray", *sys.argv[1:]]),
+        cores=os.cpu_count() or 1,
     )
     if directory is not None:
         _write(directory, results)
@@ -176,6 +177,7 @@ def _plain(results: BenchResults) -> dict[str, Any]:
         "machine": results.machine,
         "versions": results.versions,
         "command": results.command,
+        "cores": results.cores,
         "workloads": {workload.name: workload.title for workload in results.workloads},
         "rows": [asdict(row) for row in results.rows],
     }

@@ -57,7 +57,11 @@ class CoordinatorParts:
         self.observed = ObservedState()
         self.throttled = ThrottleShare()
         self.begun = BegunFlows(dependencies.cluster_id)
-        self.groups = GroupWatch(dependencies.checkpoint, emit)
+        self.groups = GroupWatch(
+            dependencies.checkpoint,
+            emit,
+            fenced=lambda: [name for name, flow in self.flows.items() if flow.state.fenced],
+        )
         self.heartbeat = HeartbeatWatch(dependencies.heartbeat, emit)
         self.gateway = GatewayWatch(dependencies.gateway, emit, refused)
         timing, clock, wall_ms = dependencies.timing, dependencies.clock, dependencies.wall_ms

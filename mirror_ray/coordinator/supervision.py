@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import CheckpointPort, Emit, GatewayPort, HeartbeatPort
 from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.model.names import FlowName
 from mirror_ray.observe.groups import FlowGroups
 
 _log = logging.getLogger(__name__)
@@ -117,17 +118,30 @@ class GroupWatch(HelperWatch[CheckpointPort]):
     """Polls the checkpoint actors, and passes questions about consumer groups on to them."""
 
     def __init__(
-        self, make: Callable[[MirrorSettings], CheckpointPort], emit: Callable[[str, str, str, int], None]
+        self,
+        make: Callable[[MirrorSettings], CheckpointPort],
+        emit: Callable[[str, str, str, int], None],
+        fenced: Callable[[], Collection[FlowName]],
     ) -> None:
-        """``emit`` writes an event that happened at a time (ms)."""
+        """``emit`` writes an event that happened at a time (ms); ``fenced``: flows that another coordinator has."""
         super().__init__(make)
+        self._settings: MirrorSettings | None = None
+        self._fenced, self._without = fenced, frozenset[FlowName]()
         self.flows: Mapping[str, FlowGroups] = {}
         #: Why a flow's audit log lacks some of what they have committed.
         self.audit: Mapping[str, str] = {}
         self._emit = emit
         self._failing = False
 
+    async def configure(self, settings: MirrorSettings) -> None:
+        """Sync by these settings from now on, but for flows whose groups another system syncs."""
+        self._settings, self._without = settings, frozenset(self._fenced())
+        await super().configure(_without_groups(settings, self._without))
+
     async def _poll(self, port: CheckpointPort) -> None:
+        if self._settings is not None and self._without != frozenset(self._fenced()):
+            await self.configure(self._settings)
+            return
         try:
             report = await port.report()
         except MirrorError as error:
@@ -151,6 +165,17 @@ class GroupWatch(HelperWatch[CheckpointPort]):
         if self._port is None:
             raise NotRunningError("no flows yet: mirror-ray up CONFIG")
         return self._port
+
+
+def _without_groups(settings: MirrorSettings, flows: Collection[FlowName]) -> MirrorSettings:
+    if not flows:
+        return settings
+    off = {"emit_checkpoints_enabled": False}
+    changed = tuple(
+        flow.model_copy(update={"groups": flow.groups.model_copy(update=off)}) if flow.name in flows else flow
+        for flow in settings.flows
+    )
+    return settings.model_copy(update={"flows": changed})
 
 
 class AuditWatch:

@@ -86,8 +86,11 @@ class GroupOffsetState:
         return entry
 
     def restore(self, partition: TopicPartition, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
-        """Take a checkpoint that somebody else emitted: an earlier life of ours, or MM2; by source partition."""
-        _restore(self.entry(checkpoint.group, partition), checkpoint, written)
+        """Take a checkpoint that an earlier life of ours emitted, or MM2, or another system; by source partition.
+
+        A system that is being taken over may not know yet what this life has committed: that remains ours.
+        """
+        self._restore(self.entry(checkpoint.group, partition), checkpoint, written)
 
     def merged_entry(self, group: str, remote: TopicPartition) -> GroupOffset:
         """The entry that stands for a group in a remote partition of several topics, made where there is none."""
@@ -106,7 +109,7 @@ class GroupOffsetState:
     ) -> None:
         """As ``restore``, of a remote partition of several topics."""
         entry = self.merged_entry(checkpoint.group, checkpoint.partition)
-        _restore(entry, checkpoint, written)
+        self._restore(entry, checkpoint, written)
         entry.sources = entry.emitted_sources = dict(sources)
         entry.unsubscribed = entry.emitted_unsubscribed = unsubscribed
 
@@ -193,10 +196,18 @@ class GroupOffsetState:
                 if entry.source is not None and entry.translation is not None and entry.translation.offset is not None:
                     self.unsynced.add(entry)
 
+    @staticmethod
+    def is_unexplained(entry: GroupOffset, on_target: int | None) -> bool:
+        """Whether ``on_target`` is new, and by no checkpoint that was read: by a newer one, or by somebody else."""
+        return on_target is not None and on_target not in (*entry.written, entry.on_target)
+
     def compare(
         self, entry: GroupOffset, on_target: int | None, *, both_sides_write: bool = False
     ) -> WriteOffset | None:
-        """What to commit on the target, where ``on_target`` is committed and the group is not active."""
+        """What to commit on the target, where ``on_target`` is committed and the group is not active.
+
+        Checkpoints were read after ``on_target``, if it ``is_unexplained``.
+        """
         entry.on_target = on_target
         if on_target is not None and entry.written and on_target not in entry.written:
             # Somebody else has replaced what we had committed: set back to that, it would not be ours either.
@@ -270,15 +281,20 @@ class GroupOffsetState:
         for group in groups:
             self.committed(group, {})
 
+    def _restore(self, entry: GroupOffset, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
+        on_target = entry.on_target
+        if on_target is not None and on_target in entry.written and on_target not in written:
+            entry.written = (*written, on_target)
+            self.unemitted.add(entry)
+        else:
+            entry.written = written
+        entry.checkpoint, entry.emitted_written = checkpoint, written
+        # An offset before its predecessor was to be committed only because the source offset had gone back.
+        entry.went_back = any(written[0] < before for before in written[1:])
+
     def _settled(self, entry: GroupOffset) -> None:
         self.unsynced.discard(entry)
         entry.went_back = False
-
-
-def _restore(entry: GroupOffset, checkpoint: CheckpointRecord, written: tuple[int, ...]) -> None:
-    entry.checkpoint, entry.written, entry.emitted_written = checkpoint, written, written
-    # An offset before its predecessor was to be committed only because the source offset had gone back.
-    entry.went_back = any(written[0] < before for before in written[1:])
 
 
 def _source_offset(entry: GroupOffset) -> int | None:

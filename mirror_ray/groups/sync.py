@@ -104,7 +104,7 @@ class GroupOffsetSync:
         await self.read_source()
         self.problems |= self._source_groups.problems
         await self._translate()
-        await self._merged.merge({name: group.kind for name, group in self._listed().items()})
+        await self._merge()
         now_s = time.monotonic()
         commits: _Commits = {}
         groups = self._flow.groups
@@ -196,15 +196,28 @@ class GroupOffsetSync:
         self.problems |= {group: f"its offsets on the target: {error}" for group, error in read.failed.items()}
         for group, offsets in read.changed.items():
             self._on_target[group] = {p: found.offset for p, found in offsets.offsets.items() if found.offset >= 0}
+        compared = {group: entries for group, entries in by_group.items() if group not in read.failed}
+        if any(self._is_unexplained(entry) for entries in compared.values() for entry in entries):
+            # A system that is being taken over may have committed since: it emits its checkpoints before.
+            await self._read_checkpoints()
+            await self._merge()
         commits: _Commits = defaultdict(dict)
-        for group in by_group.keys() - read.failed.keys():
+        for group, entries in compared.items():
             committed = self._on_target.get(group, {})
-            for entry in by_group[group]:
+            for entry in entries:
                 partition = self._merged.remote_of(entry)
                 both = (remote := self._maps.remote_partition(entry.key.partition)) is not None and remote.both
                 if partition is not None and self.state.compare(entry, committed.get(partition), both_sides_write=both):
                     commits[group][partition] = entry
         return commits
+
+    def _is_unexplained(self, entry: GroupOffset) -> bool:
+        partition = self._merged.remote_of(entry)
+        committed = self._on_target.get(entry.key.group, {})
+        return partition is not None and self.state.is_unexplained(entry, committed.get(partition))
+
+    async def _merge(self) -> None:
+        await self._merged.merge({name: group.kind for name, group in self._listed().items()})
 
     async def _emit(self) -> None:
         """Emit the checkpoints that are due, before anything is committed by them."""

@@ -15,6 +15,7 @@ _gone_back = mutants_of("groups/commit_rules", "groups/merged_topics")
 _both = mutants_of("offsets/bidirectional", "offsets/bidirectional")
 _sync = mutants_of("groups/commit_rules", "groups/commit_rules")
 _groups = mutants_of("groups/offset_state", "groups/offset_state_calls", "groups/offset_state")
+_two_systems = mutants_of("groups/offset_state", "groups/two_systems")
 _look = mutants_of("failover/left_behind", "failover/left_behind")
 _commit = mutants_of("failover/commit_offsets", "failover/commit_offsets", "failover/commit_order")
 _plan = mutants_of("failover/plan", "failover/plan")
@@ -164,6 +165,14 @@ MUTANTS = (
     _groups(
         "merged places that went back are not noticed",
         "«entry.went_back |= has_gone_back(entry.sources, sources)→pass»",
+    ),
+    _two_systems("what another system emits is the last word", "entry.written = «(*written, on_target)→written»"),
+    _two_systems(
+        "what is ours is not emitted again", "(*written, on_target)\n«            self.unemitted.add(entry)\n→»"
+    ),
+    _two_systems(
+        "what another system has committed since is somebody else's",
+        "return «on_target is not None and on_target not in (*entry.written, entry.on_target)→False»",
     ),
     _look("what is not copied is left", "        if begin < found.«log_end→stable»:\n"),
     _look("one record may be left", "        if begin «→+ 1 »< found.log_end:\n"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mirror_ray.lab.bench.bounds import latency_bounds, rate_bounds
 from mirror_ray.lab.bench.contenders import BASELINE, MIRROR_RAY, MM2, MM2_TUNED
 from mirror_ray.lab.bench.goals import goal_results
 from mirror_ray.lab.bench.results import FIGURES, MeasuredRun, ResultRow, columns, leading, words
@@ -49,6 +50,8 @@ class BenchResults:
     machine: str
     versions: str
     command: str
+    #: The machine's processors.
+    cores: int
 
 
 def bench_report(results: BenchResults, pictures: Mapping[str, str]) -> str:
@@ -60,6 +63,7 @@ def bench_report(results: BenchResults, pictures: Mapping[str, str]) -> str:
         f"    {results.command}",
         summary(results.rows),
         _goals(results.rows),
+        _bounds(results.rows, results.cores),
         _HOW.replace("\n", " ").strip(),
         "\n".join(f"- {contender.name}: {contender.description}" for contender in contenders),
     ]
@@ -137,6 +141,36 @@ def _goals(rows: Sequence[ResultRow]) -> str:
     ]
     table = markdown_table(["what", "wanted", "measured", "reached"], lines)
     return f"## What was to be reached\n\n{table}" if lines else ""
+
+
+def _bounds(rows: Sequence[ResultRow], cores: int) -> str:
+    """Of each rate and each latency what bounds it; empty where nothing says that."""
+    rates = [
+        [
+            *(bound.row.workload, bound.row.case, bound.row.contender),
+            words("records_per_s", bound.row.figures["records_per_s"]),
+            UNKNOWN if bound.of_baseline is None else f"{bound.of_baseline:.0%}",
+            *(f"{busy:.2f}" for busy in (*bound.busy.values(), sum(bound.busy.values()))),
+            bound.explanation,
+        ]
+        for bound in rate_bounds(rows, cores)
+    ]
+    latencies = [
+        [
+            *(bound.row.workload, bound.row.case),
+            FIGURES["latency_p99_ms"].words(bound.p99_ms),
+            FIGURES["written_p99_ms"].words(bound.written_p99_ms),
+        ]
+        for bound in latency_bounds(rows)
+    ]
+    users = ("mirror-ray's", "the source broker's", "the target brokers'")
+    heads = ["workload", "case", "contender", "records/s", "of the floor", *users, f"of {cores} processors", "bound by"]
+    parts = [
+        "## What bounds it" if rates or latencies else "",
+        markdown_table(heads, rates) if rates else "",
+        markdown_table(["workload", "case", "p99", "p99 where they are written"], latencies) if latencies else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | None) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 
+import pytest
 from confluent_kafka import TopicPartition
 
 from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.sync import GroupOffsetSync
+from mirror_ray.kafka.group_offsets import OffsetReader, OffsetRound
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.group_sync import group_sync, internal_topics
 from tests.support.groups import commit, committed, member
@@ -52,6 +55,37 @@ async def test_who_committed_last(clusters: Clusters, make_topic: TopicMaker) ->
     async with group_sync(clusters, group) as third:
         await third.round()
         assert stands() == 25
+
+
+async def test_a_commit_of_a_system_that_takes_over_is_not_somebody_elses(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the older one has read the checkpoints, before it looks at the target; then both are gone."""
+    internal_topics(clusters)
+    group, topic = uuid.uuid4().hex[:6], make_topic(clusters.a)
+    produce(clusters.a.confluent_config(), topic, [Message(b"%d" % number) for number in range(100)])
+    async with Replicated(clusters.a, clusters.b) as flow:
+        flow.remote(topic)
+        await flow.copy([topic])
+    read, comes_between = OffsetReader.read, list[GroupOffsetSync]()
+
+    async def read_late(reader: OffsetReader, groups: Collection[str]) -> OffsetRound:
+        if comes_between:
+            await comes_between.pop().round()
+        return await read(reader, groups)
+
+    monkeypatch.setattr(OffsetReader, "read", read_late)
+    async with group_sync(clusters, group) as old, group_sync(clusters, group) as new:
+        commit(clusters.a, group, {(topic, 0): 50})
+        await old.round()
+        commit(clusters.a, group, {(topic, 0): 70})
+        comes_between.append(new)
+        await old.round()
+    async with group_sync(clusters, group) as third:
+        for offset in (70, 90):
+            commit(clusters.a, group, {(topic, 0): offset})
+            await third.round()
+            assert committed(clusters.b, group, f"A.{topic}", 1)[0] == offset
 
 
 async def test_an_active_group_is_left_alone(clusters: Clusters, make_topic: TopicMaker) -> None:

@@ -94,6 +94,8 @@ class World:
     #: What the gateway is about to report.
     notices: list[Notice] = field(default_factory=list)
     coordinators: list[CoordinatorService] = field(default_factory=list)
+    #: What the checkpoint actors were to work by, in turn.
+    group_settings: list[MirrorSettings] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ray = FakeRay(self.kafka.log)
@@ -110,7 +112,7 @@ class World:
                 cluster_id=self.kafka.cluster_id,
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHelpers(self.kafka.log),
-                checkpoint=lambda settings: FakeHelpers(self.kafka.log),
+                checkpoint=self._checkpoint,
                 gateway=lambda settings: FakeHelpers(self.kafka.log, self.notices),
                 settings_store=self.memory,
                 node="here",
@@ -123,6 +125,10 @@ class World:
         )
         self.coordinators.append(made)
         return made
+
+    def _checkpoint(self, settings: MirrorSettings) -> FakeHelpers:
+        self.group_settings.append(settings)
+        return FakeHelpers(self.kafka.log)
 
     async def running(self, wanted: MirrorSettings | None = None) -> CoordinatorService:
         """A new coordinator with these settings, or those of A->B alone."""

@@ -211,6 +211,9 @@ async def test_a_fenced_coordinator_stops_acting_for_the_flow(world: World) -> N
     assert not first.held
     assert not second.held
     assert any("another coordinator" in text for text in await texts(coordinator))
+    # Two systems that sync the same groups would take each other's commits for somebody else's.
+    await eventually(lambda: not world.group_settings[-1].flows[0].groups.emit_checkpoints_enabled, 10)
+    assert other.group_settings[-1].flows[0].groups.emit_checkpoints_enabled
 
 
 async def test_what_another_coordinator_took_is_missed(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from mirror_ray.lab.bench.bench_report import BenchResults, bench_report, described, picture, summary, verdict
@@ -32,7 +33,12 @@ MEASURES = [
     throughput("mm2 eos", MeasurementResult(note="not measured: it <ended> | at once")),
 ]
 RESULTS = BenchResults(
-    workloads=workloads(quick=True), rows=rows(MEASURES), machine="A machine.", versions="Versions.", command="bench"
+    workloads=workloads(quick=True),
+    rows=rows(MEASURES),
+    machine="A machine.",
+    versions="Versions.",
+    command="bench",
+    cores=2,
 )
 
 
@@ -75,6 +81,29 @@ def test_document_says_what_was_lost_and_what_failed() -> None:
     assert "![Records of 1 KB, zstd, 500 in a batch](throughput.svg)" in text
     assert "- mm2 eos: not measured: it <ended> | at once" in text
     assert "## trickle" not in text
+
+
+def test_document_says_what_bounds_a_rate_and_a_latency() -> None:
+    """From the processor time of all who took part, and from the floor."""
+    rate = {"cpu_s_per_million": 0.5, "source_cpu_s_per_million": 0.5, "target_cpu_s_per_million": 1.0}
+    measures = [
+        throughput("mirror-ray", MeasurementResult(figures={"records_per_s": 900_000, **rate})),
+        throughput("floor", MeasurementResult(figures={"records_per_s": 1_000_000})),
+        MeasuredRun(
+            workload="trickle",
+            case="",
+            contender="mirror-ray",
+            result=MeasurementResult(figures={"latency_p99_ms": 12}),
+        ),
+        MeasuredRun(
+            workload="trickle", case="", contender="floor", result=MeasurementResult(figures={"latency_p99_ms": 4})
+        ),
+    ]
+    text = bench_report(replace(RESULTS, rows=rows(measures)), {})
+    bound = "0.45 | 0.45 | 0.90 | 1.80 | the processors, 50% of their work is that of the target brokers |"
+    assert f"| throughput |  | mirror-ray | 900 k | 90% | {bound}" in text
+    assert "| trickle |  | 12 ms | 4 ms |" in text
+    assert "What bounds it" not in bench_report(RESULTS, {})
 
 
 def test_picture_is_xml_that_stands_alone() -> None:

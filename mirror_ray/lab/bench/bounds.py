@@ -1,0 +1,89 @@
+"""What bounds mirror-ray's measured rates and latencies: the processors, the link, the brokers alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror_ray.lab.bench.contenders import BASELINE, MIRROR_RAY
+from mirror_ray.lab.bench.results import ResultRow, leading
+
+#: Of the processors: above it they are what bounds, for no schedule keeps all of them busy all the time.
+_ALL_BUSY: Final = 0.85
+_LATENCY: Final = "latency_p99_ms"
+#: Figures of CPU seconds for a million records, by who uses them.
+_USED_BY: Final[Mapping[str, str]] = {
+    "cpu_s_per_million": "mirror-ray",
+    "source_cpu_s_per_million": "the source broker",
+    "target_cpu_s_per_million": "the target brokers",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateBound:
+    """What bounds one rate."""
+
+    row: ResultRow
+    #: Processors that were busy meanwhile, by who used them.
+    busy: Mapping[str, float]
+    #: The rate as a share of the floor's; None: the floor was not measured.
+    of_baseline: float | None
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyBound:
+    """A p99 beside that of the same records where they were written; None: that was not measured."""
+
+    row: ResultRow
+    p99_ms: float
+    written_p99_ms: float | None
+
+
+def rate_bounds(rows: Sequence[ResultRow], cores: int) -> list[RateBound]:
+    """The bounds of mirror-ray's rates on a machine with so many cores."""
+    baselines = {(row.workload, row.case): _median(row, "records_per_s") for row in rows if _is(row, BASELINE.name)}
+    found = []
+    for row in rows:
+        rate = _median(row, "records_per_s")
+        if rate and _is(row, MIRROR_RAY.name) and "source_cpu_s_per_million" in row.figures:
+            busy = {user: (_median(row, name) or 0.0) * rate / 1e6 for name, user in _USED_BY.items()}
+            baseline = baselines.get((row.workload, row.case))
+            of_baseline = rate / baseline if baseline else None
+            found.append(RateBound(row=row, busy=busy, of_baseline=of_baseline, explanation=_explain(row, busy, cores)))
+    return found
+
+
+def latency_bounds(rows: Sequence[ResultRow]) -> list[LatencyBound]:
+    """The bounds of mirror-ray's latencies."""
+    baselines = {(row.workload, row.case): _median(row, _LATENCY) for row in rows if _is(row, BASELINE.name)}
+    found = []
+    for row in rows:
+        p99_ms = _median(row, _LATENCY)
+        if p99_ms is not None and _is(row, MIRROR_RAY.name) and leading(row.workload) == _LATENCY:
+            written_ms = _median(row, "written_p99_ms") or baselines.get((row.workload, row.case))
+            found.append(LatencyBound(row=row, p99_ms=p99_ms, written_p99_ms=written_ms))
+    return found
+
+
+def _explain(row: ResultRow, busy: Mapping[str, float], cores: int) -> str:
+    most = max(busy, key=lambda user: busy[user])
+    total = sum(busy.values())
+    if total >= _ALL_BUSY * cores:
+        return f"the processors, {busy[most] / total:.0%} of their work is that of {most}"
+    round_trip = re.search(r"(\d+) ms away", row.case)
+    bytes_per_s = _median(row, "source_bytes_per_s")
+    if round_trip and bytes_per_s:
+        on_the_way = bytes_per_s * int(round_trip[1]) / 1e9
+        return f"the link, with {on_the_way:.0f} MB on the way at a time"
+    return f"waiting for answers: the processors are {total / cores:.0%} busy"
+
+
+def _is(row: ResultRow, contender: str) -> bool:
+    return row.contender.startswith(contender)
+
+
+def _median(row: ResultRow, name: str) -> float | None:
+    return row.figures[name].median if name in row.figures else None
