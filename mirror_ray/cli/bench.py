@@ -93,6 +93,11 @@ def bench(
     chosen = _choose(workloads(quick=quick, size=size), workload or [], alone=against is None)
     if own_ray.find(NAME) is not None:
         raise MirrorError(f"{NAME} runs already on this machine: `mirror-ray down --name {NAME}` ends it")
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        say(
+            "PYTHONDONTWRITEBYTECODE is set, so every process compiles Ray anew: unset it, or starts take longer",
+            "yellow",
+        )
     taken = _StolenTime()
     with foreground.interruptible():
         rows = _run(chosen, size)
