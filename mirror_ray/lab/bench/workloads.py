@@ -200,10 +200,10 @@ def _long() -> tuple[Workload, ...]:
             measurements=(
                 CopyMeasurement(
                     workload="large-records",
-                    data=DataSpec(records=1_000, record_bytes=900_000, batch_records=1, codec="none"),
+                    data=DataSpec(records=2_000, record_bytes=900_000, batch_records=1, codec="none"),
                 ),
             ),
-            repeats=2,
+            repeats=3,
         ),
         Workload(
             name="many-partitions",
