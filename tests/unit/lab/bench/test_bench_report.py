@@ -85,9 +85,10 @@ def test_document_says_what_was_lost_and_what_failed() -> None:
 
 def test_document_says_what_bounds_a_rate_and_a_latency() -> None:
     """From the processor time of all who took part, and from the floor."""
-    rate = {"cpu_s_per_million": 0.5, "source_cpu_s_per_million": 0.5, "target_cpu_s_per_million": 1.0}
+    cpu = {"cpu_s_per_million": 0.5, "source_cpu_s_per_million": 0.5, "target_cpu_s_per_million": 1.0}
+    rate = {"records_per_s": 900_000, "seconds": 1.0, **cpu}
     measures = [
-        throughput("mirror-ray", MeasurementResult(figures={"records_per_s": 900_000, **rate})),
+        throughput("mirror-ray", MeasurementResult(figures=rate, judgement=CopyResult(copied=900_000))),
         throughput("floor", MeasurementResult(figures={"records_per_s": 1_000_000})),
         MeasuredRun(
             workload="trickle",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror_ray.lab.bench.bounds import latency_bounds, rate_bounds
 from mirror_ray.lab.bench.results import MeasuredRun, MeasurementResult, ResultRow, rows
+from mirror_ray.lab.judge import CopyResult
 
 CPU = {"cpu_s_per_million": 1.0, "source_cpu_s_per_million": 0.5, "target_cpu_s_per_million": 2.5}
 
 
 def measured(workload: str, contender: str, case: str = "", **figures: float) -> ResultRow:
     """One run."""
-    result = MeasurementResult(figures=figures)
+    seconds = {"seconds": 1e6 / figures["records_per_s"]} if "records_per_s" in figures else {}
+    result = MeasurementResult(figures=seconds | figures, judgement=CopyResult(copied=1_000_000))
     (row,) = rows([MeasuredRun(workload=workload, case=case, contender=contender, result=result)])
     return row
 
@@ -18,8 +22,14 @@ def measured(workload: str, contender: str, case: str = "", **figures: float) ->
 def test_processors_bound_where_hardly_any_is_idle() -> None:
     """Whoever has most of their work is named."""
     (bound,) = rate_bounds([measured("codecs", "mirror-ray", "gzip", records_per_s=430_000, **CPU)], 2)
-    assert sum(bound.busy.values()) == 1.72
+    assert sum(bound.busy.values()) == pytest.approx(1.72)
     assert bound.explanation == "the processors, 62% of their work is that of the target brokers"
+
+
+def test_what_comes_before_the_first_record_is_idle_time() -> None:
+    """A rate begins with the first record on the target; processor time, and the time that it is of, before it."""
+    (bound,) = rate_bounds([measured("repack", "mirror-ray", records_per_s=400_000, seconds=10, **CPU)], 2)
+    assert sum(bound.busy.values()) == pytest.approx(0.4)
 
 
 def test_idle_processors_wait() -> None:
@@ -29,7 +39,7 @@ def test_idle_processors_wait() -> None:
         "wan", "mirror-ray", "target 100 ms away, 1 partition", records_per_s=100_000, source_bytes_per_s=80e6, **CPU
     )
     first, second = rate_bounds([near, far], 2)
-    assert first.explanation == "waiting for answers: the processors are 40% busy"
+    assert first.explanation == "waiting: the processors are 40% busy"
     assert second.explanation == "the link, with 8 MB on the way at a time"
 
 
