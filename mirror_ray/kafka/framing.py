@@ -5,7 +5,7 @@ Sources: RequestHeader.json and ResponseHeader.json.
 
 from __future__ import annotations
 
-import io
+import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -32,6 +32,10 @@ _LIMITS: Final = {
     FETCH_KEY: FETCH_LIMIT_BYTES,
 }
 
+#: CPython's way to a bytearray whose bytes are to be written next.
+_uninitialized = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_ssize_t)(
+    ("PyByteArray_FromStringAndSize", ctypes.pythonapi)
+)
 #: Small answers are read many at a time; a large one is received in place from its first 4 KiB on.
 _STAGING_BYTES: Final = 4096
 _LENGTH: Final = struct.Struct(">i")
@@ -135,5 +139,5 @@ class FrameReader:
 
 
 def _lazy_buffer(size_bytes: int) -> memoryview:
-    """Zeroes that the system hands out as they are written to; a bytearray writes to all of them at once."""
-    return io.BytesIO(bytes(size_bytes)).getbuffer()
+    """Memory that the system hands out as it is written to; ``bytearray(n)`` writes zeroes to all of it at once."""
+    return memoryview(_uninitialized(None, size_bytes))
