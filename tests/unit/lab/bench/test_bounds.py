@@ -11,7 +11,7 @@ from mirror_ray.lab.judge import CopyResult
 CPU = {"cpu_s_per_million": 1.0, "source_cpu_s_per_million": 0.5, "target_cpu_s_per_million": 2.5}
 
 
-def measured(workload: str, contender: str, case: str = "", **figures: float) -> ResultRow:
+def measured(workload: str, contender: str, case: str = "", /, **figures: float) -> ResultRow:
     """One run."""
     seconds = {"seconds": 1e6 / figures["records_per_s"]} if "records_per_s" in figures else {}
     result = MeasurementResult(figures=seconds | figures, judgement=CopyResult(copied=1_000_000))
