@@ -80,7 +80,10 @@ def summary(rows: Sequence[ResultRow]) -> str:
     for workload, case in dict.fromkeys((row.workload, row.case) for row in rows):
         found = {row.contender: row for row in rows if (row.workload, row.case) == (workload, case)}
         name = leading(workload)
-        ours, tuned, default = (_median(found.get(system.name), name) for system in (MIRROR_RAY, MM2_TUNED, MM2))
+        ours, tuned, default = (
+            row.median(name) if (row := found.get(system.name)) is not None else None
+            for system in (MIRROR_RAY, MM2_TUNED, MM2)
+        )
         if ours is None:
             continue
         write = FIGURES[name].words
@@ -177,7 +180,7 @@ def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | 
     names = [name for name in columns(workload.name) if any(name in row.figures for row in rows)]
     cases = any(row.case for row in rows)
     judged = any(row.judgement is not None for row in rows)
-    baselines = {row.case: _median(row, "records_per_s") for row in rows if row.contender == BASELINE.name}
+    baselines = {row.case: row.median("records_per_s") for row in rows if row.contender == BASELINE.name}
     has_baseline = any(baselines.values())
     heads = [*(["case"] if cases else []), "contender", *(FIGURES[name].heading for name in names)]
     heads += ["of the floor"] if has_baseline else []
@@ -203,12 +206,8 @@ def _section(workload: Workload, rows: Sequence[ResultRow], picture_path: str | 
     return "\n\n".join(part for part in parts if part)
 
 
-def _median(row: ResultRow | None, name: str) -> float | None:
-    return row.figures[name].median if row is not None and name in row.figures else None
-
-
 def _of_baseline(row: ResultRow, baseline: float | None) -> str:
-    rate = _median(row, "records_per_s")
+    rate = row.median("records_per_s")
     return UNKNOWN if rate is None or not baseline else f"{rate / baseline:.0%}"
 
 

@@ -44,12 +44,12 @@ class LatencyBound:
 
 def rate_bounds(rows: Sequence[ResultRow], cores: int) -> list[RateBound]:
     """The bounds of mirror-ray's rates on a machine with so many cores."""
-    baselines = {(row.workload, row.case): _median(row, "records_per_s") for row in rows if _is(row, BASELINE.name)}
+    baselines = _baselines(rows, "records_per_s")
     found = []
     for row in rows:
-        rate, seconds = _median(row, "records_per_s"), _median(row, "seconds")
+        rate, seconds = row.median("records_per_s"), row.median("seconds")
         measured = "source_cpu_s_per_million" in row.figures and row.judgement is not None
-        if rate and seconds and measured and _is(row, MIRROR_RAY.name):
+        if rate and seconds and measured and _is_ours(row):
             busy = _busy(row, seconds)
             baseline = baselines.get((row.workload, row.case))
             of_baseline = rate / baseline if baseline else None
@@ -59,20 +59,25 @@ def rate_bounds(rows: Sequence[ResultRow], cores: int) -> list[RateBound]:
 
 def latency_bounds(rows: Sequence[ResultRow]) -> list[LatencyBound]:
     """The bounds of mirror-ray's latencies."""
-    baselines = {(row.workload, row.case): _median(row, _LATENCY) for row in rows if _is(row, BASELINE.name)}
+    baselines = _baselines(rows, _LATENCY)
     found = []
     for row in rows:
-        p99_ms = _median(row, _LATENCY)
-        if p99_ms is not None and _is(row, MIRROR_RAY.name) and leading(row.workload) == _LATENCY:
-            written_ms = _median(row, "written_p99_ms") or baselines.get((row.workload, row.case))
+        p99_ms = row.median(_LATENCY)
+        if p99_ms is not None and _is_ours(row) and leading(row.workload) == _LATENCY:
+            written_ms = row.median("written_p99_ms") or baselines.get((row.workload, row.case))
             found.append(LatencyBound(row=row, p99_ms=p99_ms, written_p99_ms=written_ms))
     return found
+
+
+def _baselines(rows: Sequence[ResultRow], figure: str) -> dict[tuple[str, str], float | None]:
+    """The floor's figure by workload and case."""
+    return {(row.workload, row.case): row.median(figure) for row in rows if row.contender == BASELINE.name}
 
 
 def _busy(row: ResultRow, seconds: float) -> dict[str, float]:
     """Processors that were busy from the commit to the last record, the time over which both are measured."""
     millions = row.judgement.copied / row.runs / 1e6 if row.judgement is not None else 0.0
-    return {user: (_median(row, name) or 0.0) * millions / seconds for name, user in _USED_BY.items()}
+    return {user: (row.median(name) or 0.0) * millions / seconds for name, user in _USED_BY.items()}
 
 
 def _explain(row: ResultRow, busy: Mapping[str, float], cores: int) -> str:
@@ -81,16 +86,12 @@ def _explain(row: ResultRow, busy: Mapping[str, float], cores: int) -> str:
     if total >= _ALL_BUSY * cores:
         return f"the processors, {busy[most] / total:.0%} of their work is that of {most}"
     round_trip = re.search(r"(\d+) ms away", row.case)
-    bytes_per_s = _median(row, "source_bytes_per_s")
+    bytes_per_s = row.median("source_bytes_per_s")
     if round_trip and bytes_per_s:
         on_the_way = bytes_per_s * int(round_trip[1]) / 1e9
         return f"the link, with {on_the_way:.0f} MB on the way at a time"
     return f"waiting: the processors are {total / cores:.0%} busy"
 
 
-def _is(row: ResultRow, contender: str) -> bool:
-    return row.contender.startswith(contender)
-
-
-def _median(row: ResultRow, name: str) -> float | None:
-    return row.figures[name].median if name in row.figures else None
+def _is_ours(row: ResultRow) -> bool:
+    return row.contender.startswith(MIRROR_RAY.name)

@@ -77,8 +77,7 @@ def goal_results(rows: Sequence[ResultRow]) -> list[GoalResult]:
 
     def value(goal: Goal, contender: Contender) -> float | None:
         row = found.get((goal.workload, goal.case, contender.name))
-        spread = row.figures.get(goal.figure) if row is not None else None
-        return None if spread is None else spread.median
+        return None if row is None else row.median(goal.figure)
 
     answers = []
     for goal in GOALS:

@@ -54,6 +54,10 @@ class ResultRow:
     judgement: CopyResult | None
     notes: tuple[str, ...]
 
+    def median(self, name: str) -> float | None:
+        """The median of a figure; None: it was not measured."""
+        return self.figures[name].median if name in self.figures else None
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigure:

@@ -97,14 +97,20 @@ class System:
             self.state.wrote(self.entry, None)
 
 
-def test_a_commit_that_the_other_one_saw_before_its_checkpoint_remains_ours() -> None:
-    """It takes it for somebody else's, and says so; whoever committed it knows better, and says that."""
+def taken_over() -> tuple[Clusters, System, System]:
+    """The older system has read the checkpoints; then the newer one has brought the group to source offset 70."""
     clusters = Clusters()
     old, new = System(clusters), System(clusters)
     old.whole_round()
     clusters.source = 70
     old.restore()
     new.whole_round()
+    return clusters, old, new
+
+
+def test_a_commit_that_the_other_one_saw_before_its_checkpoint_remains_ours() -> None:
+    """It takes it for somebody else's, and says so; whoever committed it knows better, and says that."""
+    clusters, old, new = taken_over()
     assert clusters.target == 170
     # As versions do that do not read the topic again.
     old.state.recheck()
@@ -119,12 +125,7 @@ def test_a_commit_that_the_other_one_saw_before_its_checkpoint_remains_ours() ->
 
 def test_a_checkpoint_that_does_not_know_of_our_commit_is_not_the_last_word() -> None:
     """The other one had read the topic before, and only emits that the group has moved on."""
-    clusters = Clusters()
-    old, new = System(clusters), System(clusters)
-    old.whole_round()
-    clusters.source = 70
-    old.restore()
-    new.whole_round()
+    clusters, old, new = taken_over()
     old.translate()
     old.emit()
     assert clusters.topic[-1][2] == (100,)
