@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from mirror_ray.config.settings import TopicSettings
 from mirror_ray.lab.bench.measurements import ClusterSite
 
 #: What every guide to a fast MirrorMaker 2 recommends: batches that fill a link, and fetches that feed them.
@@ -109,6 +110,8 @@ def properties(contender: Contender, site: ClusterSite, source: str, bootstrap: 
         "tasks.max": str(contender.tasks),
         # An open transaction holds the data back until the contender is warm.
         f"{source}.consumer.isolation.level": "read_committed",
+        # The target's cleaner would take records of a compacted topic before the copies are compared.
+        "config.properties.exclude": ", ".join((*TopicSettings().config_properties_exclude, "cleanup.policy")),
     }
     if contender.system == "mm2":
         lines |= {f"{target}.{topic}.storage.replication.factor": factor for topic in ("offset", "config", "status")}

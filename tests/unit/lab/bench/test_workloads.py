@@ -130,3 +130,11 @@ def test_exactly_once_is_of_the_worker() -> None:
     assert "B.exactly.once.source.support = enabled" in text(MM2_TUNED_EXACTLY_ONCE)
     assert "exactly.once" not in text(MM2) + text(MIRROR_RAY)
     assert "S1.consumer.isolation.level = read_committed" in text(MM2)
+
+
+@pytest.mark.parametrize("contender", [MIRROR_RAY, MM2])
+def test_copies_are_not_cleaned_before_they_are_compared(contender: Contender) -> None:
+    """A remote topic that is compacted as its source loses records to the target's own cleaner, whoever copied them."""
+    text = properties(contender, ClusterSite(), "S1", {"S1": "x:1", "B": "y:1"}, ".*")
+    (excluded,) = (line for line in text.splitlines() if line.startswith("config.properties.exclude = "))
+    assert {"cleanup.policy", "min.insync.replicas"} <= set(excluded.partition(" = ")[2].split(", "))
