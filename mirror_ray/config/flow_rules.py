@@ -34,6 +34,7 @@ def replication_rules(flow: FlowSettings) -> ReplicationRules:
             for names in flow.all_names
         ),
         shared_remote=compile_patterns(flow.topics.shared_remote),
+        preserved=compile_patterns(flow.offsets.topics) if flow.preserves_offsets else None,
         routed=compile_patterns(flow.route.topics) if flow.route is not None else None,
     )
 

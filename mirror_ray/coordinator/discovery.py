@@ -63,11 +63,19 @@ class FlowDiscovery:
         self._requested = asyncio.Event()
         #: Both clusters as they were when everything was settled, without anything left to try again.
         self._settled_clusters: tuple[ClusterTopics, ClusterTopics] | None = None
+        #: Topics that an event has told of.
+        self._at_other_offsets: set[str] = set()
         #: What the next round goes by.
         self._pending = settings
 
     async def run(self) -> None:
         """Discover until another coordinator takes the flow over; back off while a cluster can't be reached."""
+        try:
+            await self._discover_again_and_again()
+        finally:
+            await self._starts.close()
+
+    async def _discover_again_and_again(self) -> None:
         retry_s, forced = 0.0, True
         timing = self._flow.timing
         while not self.state.fenced:
@@ -225,6 +233,7 @@ class FlowDiscovery:
         named = dict(self.port.select(source))
         unfit = self._names.unfit(named, target.cluster_id)
         selected = {topic: remote for topic, remote in named.items() if topic not in unfit}
+        self._tell_of_other_offsets(selected)
         undecided = await self._starts.share(selected, target)
         if self._may_lift_ends():
             await self.state.set_ends({})
@@ -274,6 +283,17 @@ class FlowDiscovery:
         if not undecided and not any(view.refused for view in self.topics.values()):
             self._settled_clusters = source, target
         return undecided
+
+    def _tell_of_other_offsets(self, selected: Collection[str]) -> None:
+        others = self._starts.at_other_offsets(selected)
+        if set(others) - self._at_other_offsets:
+            self._flow.emit(
+                "warning",
+                str(self.name),
+                f"offsets = preserve is for topics without progress: {', '.join(others[:5])}, {len(others)} in all, go "
+                "on at offsets of their own. docs/topics.md says how to begin one anew",
+            )
+        self._at_other_offsets = set(others)
 
     def _has_records(self, view: TopicView) -> bool:
         topic = view.source.topic

@@ -19,6 +19,10 @@ record_refused        leave the records out                      no answer: the 
 transform_failed      leave the records out                      no answer: it would fail again
 ====================  =========================================  ==================================================
 
+Where offsets are preserved, what would need other offsets on the target is refused: its remote topic has to be deleted,
+and is then created and copied anew. What is skipped is a gap there, and is filled; resync of a target that was
+truncated goes on at its log end.
+
 What others wrote is never deleted: a partition that is shared is not emptied. Where resync would empty it, the copy
 goes on from the last pair that is known, behind all that is there: nothing is left out, what was copied since is twice.
 """
@@ -45,6 +49,25 @@ _RECOUNT_FAILED: frozenset[FaultKind] = frozenset(
 #: Faults that can be resolved by resync where others write to the remote topic, too.
 _SHARED_RESYNC: frozenset[FaultKind] = frozenset(
     {"source_removed", "target_missing", "target_recreated", "target_truncated", "copy_lost"}
+)
+#: Why a policy is none for a kind.
+_REFUSED: dict[tuple[FaultKind, FaultPolicy], str] = {
+    ("copy_lost", "skip"): "where to go on is not known, so skipping could copy records twice; resync copies it anew",
+    ("record_refused", "resync"): "the target would refuse the record again; skip leaves it out",
+    ("transform_failed", "resync"): "the transform would fail again; skip leaves the record out",
+}
+#: What can be followed where offsets are preserved: the target's log can grow alone, and a gap in it can be filled.
+_WITH_PRESERVED_OFFSETS: frozenset[tuple[FaultKind, FaultPolicy]] = frozenset(
+    {
+        ("source_removed", "skip"),
+        ("source_removed", "resync"),
+        ("target_missing", "resync"),
+        ("target_recreated", "resync"),
+        ("target_truncated", "skip"),
+        ("target_truncated", "resync"),
+        ("record_refused", "skip"),
+        ("transform_failed", "skip"),
+    }
 )
 #: Beyond so many ranges of records left out, those behind the position are forgotten, and the origin moves up.
 _SKIPS_KEPT = 100
@@ -74,31 +97,34 @@ class FaultAction:
 
     record: PartitionRecord
     gap: SkippedRange
+    #: The record is dropped instead: the partition begins as one that was never copied.
+    anew: bool = False
     #: Delete the target's records up to here.
     empty_to: int | None = None
     #: The broker's state of the partition's producer does not fit the new position: it needs one of its own.
     new_producer: bool = False
 
 
-def refused_policy(kind: FaultKind, policy: FaultPolicy, *, shared: bool) -> str | None:
-    """Why a policy can't be followed; None where it can."""
+def refused_policy(kind: FaultKind, policy: FaultPolicy, *, shared: bool, preserved: bool = False) -> str | None:
+    """Why a policy can't be followed; None where it can. ``preserved``: offsets are the same on both clusters."""
     if policy == "stop":
         return "the policy is to stop"
-    if kind == "copy_lost" and policy == "skip":
-        return "where to go on is not known, so skipping could copy records twice; resync copies it anew"
-    if kind == "record_refused" and policy == "resync":
-        return "the target would refuse the record again; skip leaves it out"
-    if kind == "transform_failed" and policy == "resync":
-        return "the transform would fail again; skip leaves the record out"
-    if policy == "resync" and shared and kind not in _SHARED_RESYNC:
+    if preserved and (kind, policy) not in _WITH_PRESERVED_OFFSETS:
+        return (
+            "its offsets could not be the source's any more: delete the remote topic, and resolve that by resync; or "
+            "leave its topic out of offsets.topics"
+        )
+    if policy == "resync" and shared and kind not in _SHARED_RESYNC | LEFT_OUT_KINDS:
         return "others write to the remote topic too, and emptying it would delete their records; skip goes on"
-    return None
+    return _REFUSED.get((kind, policy))
 
 
-def policies_for(kind: FaultKind, *, shared: bool) -> tuple[FaultPolicy, ...]:
+def policies_for(kind: FaultKind, *, shared: bool, preserved: bool = False) -> tuple[FaultPolicy, ...]:
     """The policies that an operator may choose from."""
     offered: tuple[FaultPolicy, ...] = ("skip", "resync")
-    return tuple(policy for policy in offered if refused_policy(kind, policy, shared=shared) is None)
+    return tuple(
+        policy for policy in offered if refused_policy(kind, policy, shared=shared, preserved=preserved) is None
+    )
 
 
 def still_holds(resolution: FaultResolution, decided: OffsetPair, latest: OffsetPair) -> bool:
@@ -117,7 +143,7 @@ def find_action(resolution: FaultResolution, record: PartitionRecord, context: F
     ``record`` holds the pair that the copier had reached when it met the fault.
     """
     fault, policy = resolution.trouble, resolution.policy
-    reason = refused_policy(fault.kind, policy, shared=record.shared)
+    reason = refused_policy(fault.kind, policy, shared=record.shared, preserved=record.preserve_offsets)
     if reason is not None:
         return reason
     other = _other_topic(fault.kind, record, context) or _other_range(fault.kind, record)
@@ -195,6 +221,11 @@ def _skip(resolution: FaultResolution, record: PartitionRecord, context: FaultCo
 
 def _resync(resolution: FaultResolution, record: PartitionRecord, context: FaultContext) -> FaultAction:
     kind = resolution.trouble.kind
+    if record.preserve_offsets and kind in TOPIC_KINDS:
+        return FaultAction(record=record, gap=resolution.skipped_range(), anew=True)
+    if record.preserve_offsets and kind == "target_truncated":
+        cut = record.of_cut_target(_cut_at(resolution.trouble, context))
+        return _begin(resolution, cut, context, context.target_end)
     if record.source_topic_id != context.source_topic_id:
         record = record.of_new_source(context.source_topic_id, context.source_start)
     start = max(context.source_start, record.begins_at or 0)

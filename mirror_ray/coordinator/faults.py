@@ -128,7 +128,11 @@ class FaultResolver:
     def _advice(self, partition: TopicPartition, fault: PartitionFault) -> str:
         scope = partition.topic if fault.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
         record = self._state.record(partition)
-        offered = fault_rules.policies_for(fault.kind, shared=record is not None and record.shared)
+        offered = fault_rules.policies_for(
+            fault.kind,
+            shared=record is not None and record.shared,
+            preserved=record is not None and record.preserve_offsets,
+        )
         commands = (f"`mirror-ray resolve '{self._settings.name}' {scope} --by {policy}`" for policy in offered)
         return f"Decide by {' or '.join(commands)} (docs/operations.md says what each does)"
 
@@ -155,7 +159,9 @@ class FaultResolver:
         if self._declined_of(partition, fault) is not None:
             return "stop"
         policy = self._settings.trouble.policy_for(fault.kind)
-        return "stop" if fault_rules.refused_policy(fault.kind, policy, shared=record.shared) else policy
+        preserved = record.preserve_offsets
+        refused = fault_rules.refused_policy(fault.kind, policy, shared=record.shared, preserved=preserved)
+        return "stop" if refused else policy
 
     def find_topic_faults(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> None:
         """Find topics that were deleted or created again; for ``decide``."""
@@ -210,7 +216,12 @@ class FaultResolver:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
         for partition, fault in chosen.items():
             record = self._state.record(partition)
-            reason = fault_rules.refused_policy(fault.kind, policy, shared=record is not None and record.shared)
+            reason = fault_rules.refused_policy(
+                fault.kind,
+                policy,
+                shared=record is not None and record.shared,
+                preserved=record is not None and record.preserve_offsets,
+            )
             if reason is not None:
                 raise ConfigError(f"{partition}: {fault.kind} can't be resolved by {policy}: {reason}")
             if fault.kind in TOPIC_KINDS and (number is not None or partition not in self._topics):
@@ -289,14 +300,16 @@ class FaultResolver:
         if found.empty_to is not None:
             await self._flow.port.delete_records({remote: found.empty_to}, resolution.by or None)
         done = await self._with_producer(found.record) if found.new_producer else found.record
-        await self._state.finish_resolution(partition, done, found.gap)
+        await self._state.finish_resolution(partition, None if found.anew else done, found.gap)
         for known in (self._reported, self._failing, self._declined):
             known.pop(partition, None)
         emptied = f", {remote} emptied" if found.empty_to is not None else ""
-        at = f"source offset {done.source_offset}, target offset {done.target_offset}{emptied}"
+        at = f"at source offset {done.source_offset}, target offset {done.target_offset}{emptied}"
+        if found.anew:
+            at = "as one that was never copied"
         why = f"{resolution.trouble.kind} by {resolution.policy}"
         why += f", as told{_by(resolution.by)}" if resolution.by else ""
-        text = f"goes on at {at} after {why}; recorded, see `mirror-ray gaps`"
+        text = f"goes on {at} after {why}; recorded, see `mirror-ray gaps`"
         self._flow.emit_of("warning", partition, text)
         return True
 

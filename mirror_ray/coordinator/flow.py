@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.assignment_rules import PartitionWeight
 from mirror_ray.coordinator.discovery import FlowDiscovery
 from mirror_ray.coordinator.flow_context import FlowContext
 from mirror_ray.coordinator.ports import TargetLimits
+from mirror_ray.kafka.state_topic import gaps_transactional_id
 from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.errors import ConfigError, MirrorError, StateFencedError
 from mirror_ray.model.names import FlowPartition, TopicPartition
@@ -35,6 +37,7 @@ class FlowController(FlowDiscovery):
         self.closed: str | None = None
         #: Its own, and of a route that of its flow: it stops by the pauses of both.
         self._states = [state for state in (flow.state, flow.live_state) if state is not None]
+        self._rules = replication_rules(settings)
         #: Partitions that were released with every request answered.
         self._settled: set[TopicPartition] = set()
 
@@ -125,10 +128,13 @@ class FlowController(FlowDiscovery):
 
     # Assignments and reports.
 
-    async def grant(self, partitions: Collection[FlowPartition]) -> list[Assignment]:
-        """Assignments to hand out, persisted with new epochs; partitions that may not be copied are left out."""
+    async def grant(self, chosen: Mapping[FlowPartition, str]) -> list[Assignment]:
+        """Assignments to hand out to the chosen replicators, persisted with new epochs.
+
+        Partitions that may not be copied are left out.
+        """
         limits: dict[FlowPartition, TargetLimits] = {}
-        for partition in partitions:
+        for partition in chosen:
             view = self.topics.get(partition.topic)
             allowed = view is not None and view.refused is None and not self.is_changing(partition.source)
             if allowed and view is not None and view.limits is not None:
@@ -136,7 +142,15 @@ class FlowController(FlowDiscovery):
         records = (self.state.record(partition.source) for partition in limits)
         waited_for = any(record is not None and record.aligned_at is not None for record in records)
         try:
-            granted = await self.state.assign(limits, self.settings.produce.compression_type)
+            granted = await self.state.assign(
+                limits,
+                self.settings.produce.compression_type,
+                {
+                    partition: gaps_transactional_id(self.name, replicator)
+                    for partition, replicator in chosen.items()
+                    if self._rules.preserves_offsets(partition.topic)
+                },
+            )
             if waited_for:
                 # The routes may go on, too.
                 self._mark_changed()

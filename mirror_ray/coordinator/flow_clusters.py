@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar, get_args
@@ -17,10 +17,14 @@ from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
 from mirror_ray.kafka.handshake import UNSUPPORTED_VERSION
+from mirror_ray.kafka.last_batch import read_last_batches
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.kafka.metadata import ClusterMetadata
+from mirror_ray.kafka.offset_prefix import OffsetPrefix, fill_prefix
 from mirror_ray.kafka.state_topic import StateStore, transactional_id
 from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.kafka.transactions import TransactionalProducer
+from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.errors import KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import DEFAULT_MAX_MESSAGE_BYTES, ConfigValue
@@ -207,6 +211,52 @@ class KafkaFlowClusters:
         except KafkaProtocolError as error:
             why = _TOO_OLD if error.code == UNSUPPORTED_VERSION else _NO_PRODUCER
             raise KafkaProtocolError(error.code, error.name, f"{error.what}: {why}") from error
+
+    async def last_producers(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Read the headers of the last batches."""
+        topics = self._target.metadata.topics
+        ids = {partition: topics[partition.topic].topic_id for partition in ends}
+        found = await read_last_batches(self._target, ids, ends)
+        return {partition: batch.producer_id for partition, batch in found.batches.items()}
+
+    async def fill_prefix(self, partition: TopicPartition, log_end: int, end: int, producer: tuple[int, int]) -> None:
+        """Append fillers and delete them. A topic that is compacted alone deletes nothing: meanwhile it is not."""
+        topic = partition.topic
+        configs = (await self._in_thread(lambda: self._target_admin.try_describe_topic_configs([topic])))[topic]
+        policy = None if isinstance(configs, MirrorError) else configs["cleanup.policy"]
+        compacted = policy is not None and policy.value == "compact"
+        limits = _limits(configs)
+        prefix = OffsetPrefix(
+            partition=partition,
+            log_end=log_end,
+            end=end,
+            producer=producer,
+            max_message_bytes=limits.max_message_bytes,
+            keyed="compact" in ((policy and policy.value) or ""),
+        )
+        await fill_prefix(self._target, prefix)
+        if compacted:
+            await self._set_cleanup(topic, "compact", "delete")
+        try:
+            await self.delete_records({partition: end})
+        finally:
+            if compacted:
+                await self._set_cleanup(topic, "delete", "compact")
+
+    async def _set_cleanup(self, topic: str, before: str, after: str) -> None:
+        change = ConfigChange(key="cleanup.policy", before=before, after=after, why="the log is to begin elsewhere")
+        outcomes = await self._in_thread(lambda: self._target_admin.alter_topic_configs({topic: [change]}))
+        if (error := outcomes[topic]) is not None:
+            raise error
+
+    async def end_transactions(self, transactional_ids: Collection[str]) -> None:
+        """Ask for each of the ids anew."""
+        timeout_ms = self._target.settings.request_timeout_ms
+        producers = [
+            TransactionalProducer(self._target, transactional_id, transaction_timeout_ms=timeout_ms)
+            for transactional_id in transactional_ids
+        ]
+        await asyncio.gather(*(producer.begin_session() for producer in producers))
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """Write documents of the state, None to delete, in one transaction."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from mirror_ray.coordinator.ports import Codec, FlowClusters, TargetLimits
@@ -21,6 +21,7 @@ from mirror_ray.state.schema import ACL, FLOW, GRANT, PARTITION, RESOLUTION, SKI
 from mirror_ray.topics.discovery_rules import flow_refusal
 
 _NO_GRANT = GrantRecord()
+_NO_IDS: Mapping[FlowPartition, str] = {}
 
 
 class FlowState(StateCache):
@@ -131,9 +132,12 @@ class FlowState(StateCache):
         await self.write([*additions(PARTITION, records), *additions(RESOLUTION, resolutions)])
 
     async def finish_resolution(
-        self, partition: TopicPartition, record: PartitionRecord, skipped: SkippedRange
+        self, partition: TopicPartition, record: PartitionRecord | None, skipped: SkippedRange
     ) -> None:
-        """Persist, in one transaction, that a decision has been carried out. Nobody copies the partition."""
+        """Persist, in one transaction, that a decision has been carried out. Nobody copies the partition.
+
+        A partition without a ``record`` begins anew.
+        """
         self._pairs.pop(partition, None)
         await self.write(
             [
@@ -174,11 +178,21 @@ class FlowState(StateCache):
         moved = record.at(self._pairs.get(partition, record.pair))
         return replace(moved, settled=moved.settled or partition in self._at_rest)
 
-    async def assign(self, limits: Mapping[FlowPartition, TargetLimits], codec: Codec | None) -> list[Assignment]:
+    async def assign(
+        self,
+        limits: Mapping[FlowPartition, TargetLimits],
+        codec: Codec | None,
+        transactional_ids: Mapping[FlowPartition, str] = _NO_IDS,
+    ) -> list[Assignment]:
         """Raise the epochs, persist them, and return the assignments to hand out; none where that failed.
 
-        ``codec``: what the flow's config asks for; where it is silent the target topic's own decides.
+        Args:
+            limits: Of the partitions' remote topics.
+            codec: What the flow's config asks for; where it is silent the target topic's own decides.
+            transactional_ids: Of the replicators that get partitions whose offsets are preserved; others go on without.
         """
+        if left_open := self._open_transactions(partition.source for partition in limits):
+            await self._port.end_transactions(left_open)
         flow = self.records.flow
         granted: dict[FlowPartition, PartitionRecord] = {}
         at_rest: set[FlowPartition] = set()
@@ -189,14 +203,20 @@ class FlowState(StateCache):
                 self._pairs.pop(partition.source, None)
                 self._at_rest.discard(partition.source)
                 at_rest |= {partition} if latest.settled else set()
-                granted[partition] = replace(latest, aligned_at=None, settled=False)
+                preserve = latest.preserve_offsets and partition in transactional_ids
+                granted[partition] = replace(latest, aligned_at=None, settled=False, preserve_offsets=preserve)
         if flow is None or not granted:
             return []
+        ids = {
+            partition.source: transactional_ids[partition]
+            for partition, record in granted.items()
+            if record.preserve_offsets
+        }
         changes = additions(PARTITION, {partition.source: record for partition, record in granted.items()})
         self.apply(changes)
         epochs = {partition: self.epoch(partition.source) + 1 for partition in granted}
         leases_ms = {partition.source: self._lease_ms for partition in granted}
-        offset = await self._raise_epochs(leases_ms, changes)
+        offset = await self._raise_epochs(leases_ms, changes, ids)
         return [
             Assignment(
                 partition=partition,
@@ -218,10 +238,17 @@ class FlowState(StateCache):
                 transforms=record.transforms,
                 transforms_since=record.transforms_source_offset or 0,
                 end_offset=NO_END if record.end_offset is None else record.end_offset,
+                preserve_offsets=record.preserve_offsets,
+                transactional_id=ids.get(partition.source, ""),
             )
             for partition, record in granted.items()
             for producer_id, producer_epoch in [_producer(flow, record)]
         ]
+
+    def _open_transactions(self, partitions: Iterable[TopicPartition]) -> set[str]:
+        """Transactional ids by which former holders may still write to the remote partitions."""
+        grants = (self.records.grants.get(partition, _NO_GRANT) for partition in partitions)
+        return {grant.transactional_id for grant in grants if grant.transactional_id}
 
     async def fence(self, partitions: Collection[TopicPartition]) -> int:
         """Persist a higher epoch for each partition, for whoever holds it to see; returns the longest of their leases.
@@ -229,16 +256,24 @@ class FlowState(StateCache):
         Where that fails the leases have not begun to run out.
         """
         leases_ms = {partition: self.records.grants[partition].lease_ms for partition in partitions}
-        await self._raise_epochs(leases_ms, ())
+        ids = {partition: self.records.grants[partition].transactional_id for partition in partitions}
+        await self._raise_epochs(leases_ms, (), ids)
         return max(leases_ms.values())
 
-    async def _raise_epochs(self, leases_ms: Mapping[TopicPartition, int], changes: Collection[Change]) -> int:
+    async def _raise_epochs(
+        self, leases_ms: Mapping[TopicPartition, int], changes: Collection[Change], ids: Mapping[TopicPartition, str]
+    ) -> int:
         # In memory first: it must not be granted again while this is written, whatever comes of it.
         before = {partition: self.lease_ms(partition) for partition in leases_ms}
         grants = additions(
             GRANT,
             {
-                partition: GrantRecord(epoch=self.epoch(partition) + 1, lease_ms=lease_ms, owner=self._owner)
+                partition: GrantRecord(
+                    epoch=self.epoch(partition) + 1,
+                    lease_ms=lease_ms,
+                    owner=self._owner,
+                    transactional_id=ids.get(partition, ""),
+                )
                 for partition, lease_ms in leases_ms.items()
             },
         )

@@ -6,7 +6,7 @@ The real ones are in ``mirror_ray.coordinator.flow_clusters`` and the room ``act
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -107,6 +107,15 @@ class FlowClusters(Protocol):
 
     async def new_producer(self) -> tuple[int, int]:
         """A producer id and epoch from the target."""
+
+    async def last_producers(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Who wrote the last batch of target logs that end there, by producer id; some may be left out."""
+
+    async def fill_prefix(self, partition: TopicPartition, log_end: int, end: int, producer: tuple[int, int]) -> None:
+        """Have the log of an empty target partition begin and end at ``end``; it ends at ``log_end`` now."""
+
+    async def end_transactions(self, transactional_ids: Collection[str]) -> None:
+        """Fence whoever has these ids on the target; open transactions are aborted, their markers in the logs."""
 
     async def write_state(self, documents: Mapping[str, Document | None]) -> int:
         """Write in one transaction; None deletes. Raises StateFencedError when another coordinator took over.

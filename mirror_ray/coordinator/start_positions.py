@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.coordinator.offset_prefixes import OffsetPrefixes
 from mirror_ray.coordinator.ports import ClusterTopics, FlowClusters
 from mirror_ray.coordinator.transform_changes import TransformChanges
 from mirror_ray.model.names import TopicPartition
@@ -16,7 +18,7 @@ from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.start import EARLIEST, StartPosition, out_of_bounds
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.topics import discovery_rules
-from mirror_ray.topics.discovery_rules import TargetLogBounds
+from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
 
 
 async def find_starts(
@@ -89,6 +91,8 @@ class StartPositions:
         self._state, self._writers = flow.state, flow.writers
         self._transforms = transforms
         self._declared = compile_patterns(settings.topics.shared_remote)
+        self._rules = replication_rules(settings)
+        self._prefixes = OffsetPrefixes(flow)
         self._both_sides_write = settings.both_sides_write
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
         self._ends = settings.backfill.ends if settings.backfill is not None else None
@@ -100,6 +104,20 @@ class StartPositions:
         self._missing: dict[str, list[int]] = {}
         #: Why a topic can't begin where it should.
         self._misplaced: dict[str, str] = {}
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._prefixes.close()
+
+    def at_other_offsets(self, topics: Iterable[str]) -> list[str]:
+        """Topics whose offsets were to be preserved, and that were copied before at offsets of their own."""
+        records = self._state.by_topic()
+        return [
+            topic
+            for topic in topics
+            if self._rules.preserves_offsets(topic)
+            and any(not record.preserve_offsets for record in records.get(topic, {}).values())
+        ]
 
     def holds_back(self, partition: TopicPartition) -> bool:
         """Whether the partition must not be copied before its record says that others write there too."""
@@ -171,34 +189,60 @@ class StartPositions:
         refused: dict[str, str] = {}
         found: dict[TopicPartition, PartitionRecord] = {}
         for topic, partitions in fresh.items():
-            seen = {number: new.bounds for number, new in partitions.items() if new.bounds is not None}
-            shared = topic in self._shared
-            reason = None if shared else discovery_rules.occupied_refusal(remotes[topic], seen)
-            reason = reason or self._misplaced.get(topic)
+            known = {
+                number: (new.start, new.bounds)
+                for number, new in partitions.items()
+                if new.bounds is not None and new.start is not None
+            }
+            waits, reason = await self._waits(topic, remotes[topic], partitions, known)
             if reason is not None:
                 refused[topic] = reason
                 self._missing.pop(topic, None)
-                continue
-            if any(new.bounds is None or new.start is None for new in partitions.values()):
-                continue
-            producers = await self._producers(len(partitions)) if shared else []
-            for number, new in partitions.items():
-                if new.bounds is not None and new.start is not None:
-                    # What others have written, and is not committed, may yet be lost.
-                    pair = OffsetPair(new.start, new.bounds.committed, 0 if shared else None)
-                    record = discovery_rules.first_record(
-                        source.topics[topic],
-                        target.topics[remotes[topic]],
-                        pair,
-                        producers.pop() if producers else None,
-                    )
-                    record = discovery_rules.shared_record(record) if shared else record
-                    if self._ends is not None:
-                        end = self._ends.get(TopicPartition(topic, number), record.source_offset)
-                        record = replace(record, end_offset=end)
-                    found[TopicPartition(topic, number)] = self._transforms.complete_record(topic, record)
+            elif not waits:
+                found |= await self._first_records(source.topics[topic], target.topics[remotes[topic]], known)
         await self._state.begin_partitions(found)
         return refused
+
+    async def _waits(
+        self,
+        topic: str,
+        remote: str,
+        partitions: Mapping[int, _NewPartition],
+        known: Mapping[int, tuple[int, TargetLogBounds]],
+    ) -> tuple[bool, str | None]:
+        """Whether a topic can't begin yet, and why it can't at all."""
+        shared, preserve = topic in self._shared, self._rules.preserves_offsets(topic)
+        if preserve and shared:
+            return True, (
+                f"remote topic {remote} is written by others, too, so that its offsets can't be the source's: leave "
+                f"{topic} out of offsets.topics"
+            )
+        if topic in self._misplaced:
+            return True, self._misplaced[topic]
+        if preserve and len(known) == len(partitions):
+            outcome = await self._prefixes.prepare(remote, known)
+            return outcome.waits, outcome.refused
+        seen = {number: new.bounds for number, new in partitions.items() if new.bounds is not None}
+        reason = None if shared or preserve else discovery_rules.occupied_refusal(remote, seen)
+        return len(known) < len(partitions), reason
+
+    async def _first_records(
+        self, source: TopicSide, remote: TopicSide, known: Mapping[int, tuple[int, TargetLogBounds]]
+    ) -> dict[TopicPartition, PartitionRecord]:
+        topic, shared = source.topic, source.topic in self._shared
+        producers = await self._producers(len(known)) if shared else []
+        found: dict[TopicPartition, PartitionRecord] = {}
+        for number, (start, bounds) in known.items():
+            # What others have written, and is not committed, may yet be lost.
+            pair = OffsetPair(start, bounds.committed, 0 if shared else None)
+            record = discovery_rules.first_record(source, remote, pair, producers.pop() if producers else None)
+            record = discovery_rules.shared_record(record) if shared else record
+            if self._ends is not None:
+                end = self._ends.get(TopicPartition(topic, number), record.source_offset)
+                record = replace(record, end_offset=end)
+            record = replace(record, preserve_offsets=self._rules.preserves_offsets(topic))
+            found[TopicPartition(topic, number)] = self._transforms.complete_record(topic, record)
+        return found
 
     async def _ask_new(
         self, remotes: Mapping[str, str], source: ClusterTopics, target: ClusterTopics

@@ -86,7 +86,7 @@ class GroupCoordinators:
     async def _find_unknown(self, groups: Sequence[str]) -> dict[str, int | GroupError]:
         connection = await self.cluster.any_connection()
         try:
-            return await _find_coordinators(connection, groups)
+            return await find_coordinators(connection, groups, _GROUP)
         except ConnectionError as error:
             return dict.fromkeys(groups, GroupError(error_info(NETWORK_EXCEPTION), str(error)))
 
@@ -178,16 +178,21 @@ def _left_out(connection: Connection) -> GroupError:
     return GroupError(error_info(UNKNOWN_SERVER_ERROR), f"{connection.name} left it out of its answer")
 
 
-async def _find_coordinators(connection: Connection, groups: Sequence[str]) -> dict[str, int | GroupError]:
+async def find_coordinators(connection: Connection, keys: Sequence[str], key_type: int) -> dict[str, int | GroupError]:
+    """The broker id of each key's coordinator; ``key_type``: 0 for groups, 1 for transactional ids.
+
+    Raises:
+        ConnectionError: The connection was lost.
+    """
     version = connection.best_version(_FIND_COORDINATOR_KEY, *_FIND_COORDINATOR_VERSIONS)
     module: Any = load_entity_module("find_coordinator", version, EntityType.request)
     if version < _FIRST_MANY_KEYS_VERSION:
-        requests = [module.FindCoordinatorRequest(key=group, key_type=_GROUP) for group in groups]
+        requests = [module.FindCoordinatorRequest(key=key, key_type=key_type) for key in keys]
         answers = await asyncio.gather(*(connection.request(request) for request in requests))
-        return {group: _broker_or_error(answer) for group, answer in zip(groups, answers, strict=True)}
-    response = await connection.request(module.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=tuple(groups)))
+        return {key: _broker_or_error(answer) for key, answer in zip(keys, answers, strict=True)}
+    response = await connection.request(module.FindCoordinatorRequest(key_type=key_type, coordinator_keys=tuple(keys)))
     found = {answer.key: _broker_or_error(answer) for answer in response.coordinators}
-    return {group: found.get(group, _left_out(connection)) for group in groups}
+    return {key: found.get(key, _left_out(connection)) for key in keys}
 
 
 def _broker_or_error(found: Any) -> int | GroupError:

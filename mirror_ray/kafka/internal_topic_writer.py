@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mirror_ray.config.settings import ClusterSettings
-from mirror_ray.kafka import produce
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, error_info, protocol_error
-from mirror_ray.kafka.fetch import PartitionKey
-from mirror_ray.kafka.metadata import topic_id_bytes
+from mirror_ray.kafka.errors import error_info, protocol_error
+from mirror_ray.kafka.produce_batch import produce_batch
 from mirror_ray.kafka.retries import retry
 from mirror_ray.model.errors import KafkaProtocolError
 from mirror_ray.model.names import TopicPartition
@@ -86,26 +84,9 @@ class InternalTopicWriter:
             await self._produce(batch)
 
     async def _produce(self, batch: memoryview) -> None:
-        topic = self._partition.topic
-        if self._cluster.metadata.leader(self._partition) < 0:
-            await self._cluster.refresh([topic])
-        leader = self._cluster.metadata.leader(self._partition)
-        known = self._cluster.metadata.topics.get(topic)
-        if known is None or leader < 0:
-            raise self._refused((known and known.error_code) or UNKNOWN_TOPIC_OR_PARTITION)
-        connection = await self._cluster.connect(leader, _PURPOSE)
-        version = connection.best_version(produce.API_KEY, produce.LOWEST_VERSION, produce.HIGHEST_VERSION)
-        by_id = version >= produce.FIRST_TOPIC_ID_VERSION
-        key = PartitionKey(topic_id_bytes(known.topic_id) if by_id else topic.encode(), self._partition.partition)
-        timeout_ms = self._cluster.settings.request_timeout_ms
-        body = produce.encode_produce(version, produce.ALL_REPLICAS, timeout_ms, [(key, batch)])
-        flexible = version >= produce.FIRST_FLEXIBLE_VERSION
-        answer = produce.decode_produce(version, await connection.send(produce.API_KEY, version, flexible, body))
-        error_code = answer.partitions[0].error_code if answer.partitions else UNKNOWN_TOPIC_OR_PARTITION
-        if error_code:
-            if error_info(error_code).invalid_metadata:
-                await self._cluster.refresh([topic])
-            raise self._refused(error_code)
+        answer = await produce_batch(self._cluster, self._partition, batch, purpose=_PURPOSE)
+        if answer.error_code:
+            raise self._refused(answer.error_code)
 
     def _refused(self, error_code: int) -> Exception:
         alias, topic = self._cluster.settings.alias, self._partition.topic

@@ -17,6 +17,7 @@ from mirror_ray.kafka.leader_hints import LeaderHint, read_leader_hint, read_nod
 from mirror_ray.kafka.metadata import BrokerAddress
 from mirror_ray.kafka.primitives import (
     array_length,
+    compact_text,
     read_compact_text,
     read_plain_topic,
     read_tags,
@@ -30,13 +31,15 @@ from mirror_ray.model.errors import CorruptBatchError
 API_KEY = 0
 LOWEST_VERSION = 8
 HIGHEST_VERSION = 13
+#: With later ones a transaction's records add their partition to it (KIP-890).
+HIGHEST_ADDED_VERSION = 11
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_TOPIC_ID_VERSION = 13
 #: ``acks``: answered when all in-sync replicas have the batches, or when the leader has.
 ALL_REPLICAS, LEADER_ALONE = -1, 1
 
-_HEAD_FLEXIBLE = struct.Struct(">bhi")
-_HEAD = struct.Struct(">hhi")
+_HEAD = struct.Struct(">hi")
+_LENGTH = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _ANSWER = struct.Struct(">ihqqq")
 #: Behind an answer, as a rule: no errors of records, no message, no tags.
@@ -66,14 +69,21 @@ class ProduceResponse(NamedTuple):
 
 
 def encode_produce(
-    version: int, acks: int, timeout_ms: int, batches: Sequence[tuple[PartitionKey, memoryview]]
+    version: int,
+    acks: int,
+    timeout_ms: int,
+    batches: Sequence[tuple[PartitionKey, memoryview]],
+    transactional_id: bytes | None = None,
 ) -> list[bytes | memoryview]:
-    """A request's body in parts; the batches are parts of their own and are not copied."""
+    """A request's body in parts; the batches are parts of their own and are not copied.
+
+    ``transactional_id``: of the transaction that the batches belong to.
+    """
     flexible, by_id = version >= FIRST_FLEXIBLE_VERSION, version >= FIRST_TOPIC_ID_VERSION
     topics: dict[bytes, list[tuple[int, memoryview]]] = {}
     for key, batch in batches:
         topics.setdefault(key.topic, []).append((key.partition, batch))
-    head = _HEAD_FLEXIBLE.pack(0, acks, timeout_ms) if flexible else _HEAD.pack(-1, acks, timeout_ms)
+    head = _transactional_id(flexible, transactional_id) + _HEAD.pack(acks, timeout_ms)
     pending = head + array_length(flexible, len(topics))
     no_tags = b"\0" if flexible else b""
     parts: list[bytes | memoryview] = []
@@ -85,6 +95,12 @@ def encode_produce(
         pending += no_tags
     parts.append(pending + no_tags)
     return parts
+
+
+def _transactional_id(flexible: bool, name: bytes | None) -> bytes:
+    if name is None:
+        return b"\0" if flexible else _LENGTH.pack(-1)
+    return compact_text(name) if flexible else _LENGTH.pack(len(name)) + name
 
 
 def decode_produce(version: int, body: memoryview) -> ProduceResponse:
@@ -149,7 +165,7 @@ def _decode_plain(body: memoryview) -> ProduceResponse:
 
 
 def _nullable(body: memoryview, at: int) -> tuple[str | None, int]:
-    (size,) = struct.unpack_from(">h", body, at)
+    (size,) = _LENGTH.unpack_from(body, at)
     if size < 0:
         return None, at + 2
     return str(body[at + 2 : at + 2 + size], "utf-8", "replace"), at + 2 + size

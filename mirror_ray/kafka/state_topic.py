@@ -76,6 +76,11 @@ def transactional_id(flow: FlowName) -> str:
     return f"{own}-backfill-{flow.backfill}" if flow.backfill else own
 
 
+def gaps_transactional_id(flow: FlowName, replicator: str) -> str:
+    """The transactional id by which a replicator fills offset gaps of a flow."""
+    return f"{transactional_id(flow)}-gaps-{replicator}"
+
+
 class StateStore:
     """The state topic of one flow. One call at a time: another one waits, as behind one whose caller was cancelled.
 

@@ -57,6 +57,10 @@ class Assignment:
     transforms: str = ""
     #: From which source offset on they made all that was copied.
     transforms_since: int = 0
+    #: Whether each record has the same offset on the target as on the source.
+    preserve_offsets: bool = False
+    #: Of the replicator, where offsets are preserved: its transactions fill gaps on the target.
+    transactional_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ class ReplicationRules:
     all_names: tuple[FlowNames, ...] = ()
     #: Remote topics that are declared to be written by several.
     shared_remote: Pattern | None = None
+    #: Topics of the source whose offsets are preserved.
+    preserved: Pattern | None = None
     #: Of a route, the topics that are routed; None: it is none.
     routed: Pattern | None = None
 
@@ -69,6 +71,10 @@ class ReplicationRules:
     def is_declared_shared(self, remote: str) -> bool:
         """Whether the remote topic is declared to be written by several."""
         return self.shared_remote is not None and self.shared_remote.fits(remote)
+
+    def preserves_offsets(self, topic: str) -> bool:
+        """Whether a topic's records have the same offsets on the target; never heartbeats, which nobody moves with."""
+        return self.preserved is not None and self.preserved.fits(topic) and not self.policy.is_heartbeats_topic(topic)
 
     def merges(self, remote: str) -> bool:
         """Whether several topics of this flow may be copied into the remote topic, by what the configuration says."""

@@ -50,6 +50,8 @@ class SegmentBlock:
     transforms: str = ""
     #: From which source offset on that holds for all that was copied, by this replicator or by others before.
     transforms_since: int = 0
+    #: Whether each offset is the same on both sides; then a segment goes over gaps, too.
+    preserved: bool = False
 
     @property
     def key(self) -> BlockKey:

@@ -275,6 +275,7 @@ class PartitionOffsetMap:
     #: Grows with every change of the store, so that what was derived from the map can be kept until then.
     version: int = 0
     transforms: AppliedTransforms = NO_TRANSFORMS
+    offsets_preserved: bool = False
 
 
 class OffsetMapStore:
@@ -317,7 +318,8 @@ class OffsetMapStore:
         known = found.segments.last_source if block.key in found.blocks else None
         if known is None:
             self._drop_cut(found, block.segments[0])
-        found.transforms = AppliedTransforms(block.transforms, block.transforms_since)
+        made_by = AppliedTransforms(block.transforms, block.transforms_since)
+        found.transforms, found.offsets_preserved = made_by, block.preserved
         found.epoch = block.epoch
         self._changes += 1
         found.version = self._changes

@@ -91,18 +91,21 @@ def answer_from(store: OffsetMapStore, query: OffsetQuery) -> MapAnswer:
         return NO_MAP
     return MapAnswer(
         topic_ids=(found.source_topic_id, found.target_topic_id),
-        found=answer(found.segments, query.offset, back=query.back),
+        found=answer(found.segments, query.offset, back=query.back, preserved=found.offsets_preserved),
         tail=found.segments.tail,
         transforms=found.transforms,
         version=found.version,
     )
 
 
-def answer(segments: SegmentMap, offset: int, *, back: bool) -> Translation | SegmentGap:
+def answer(segments: SegmentMap, offset: int, *, back: bool, preserved: bool = False) -> Translation | SegmentGap:
     """Translate an offset by a map; or return the gap in which it lies.
 
-    An offset that was not copied yet is translated to the end of the copy, not exact.
+    An offset that was not copied yet is translated to the end of the copy, not exact. Where offsets are ``preserved``
+    each one that the target has is the same, and the map only says how far that is.
     """
+    if preserved and offset <= segments.head.target:
+        return Translation(offset=offset)
     if segments.empty:
         return Translation(offset=None, reason=NOTHING_COPIED)
     found = segments.to_source(offset) if back else segments.to_target(offset)

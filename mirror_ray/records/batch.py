@@ -201,12 +201,14 @@ def verify(batch: RecordBatch) -> None:
         raise CorruptBatchError(f"{describe(batch)}: {batch.count} records can't be in it")
 
 
-def rewrite(batch: RecordBatch, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+def rewrite(
+    batch: RecordBatch, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False
+) -> None:
     """Make a verified batch ready to be produced, in place. May be called again with another sequence.
 
-    Base offset 0 (a broker refuses others), no partition leader epoch, neither transactional nor control nor with a
-    delete horizon, the given producer, a new CRC. Record bytes, timestamps, timestamp type, codec and count stay.
-    A base timestamp that is a delete horizon stays too: the records' deltas are counted from it.
+    Base offset 0 (a broker refuses others), no partition leader epoch, neither control nor with a delete horizon, the
+    given producer, ``transactional`` or not whatever it was, a new CRC. Record bytes, timestamps, timestamp type, codec
+    and count stay. A base timestamp that is a delete horizon stays too: the records' deltas are counted from it.
 
     Raises:
         TypeError: ``batch.view`` is read-only.
@@ -220,7 +222,7 @@ def rewrite(batch: RecordBatch, producer_id: int, producer_epoch: int, base_sequ
         -1,
         2,
         0,
-        batch.attributes & ~_SOURCE_BITS,
+        batch.attributes & ~_SOURCE_BITS | (TRANSACTIONAL_BIT if transactional else 0),
         batch.last_offset_delta,
         batch.base_timestamp,
         batch.max_timestamp,

@@ -6,7 +6,7 @@ Also recompression, which gives an uncompressed batch a codec without decoding a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from crc32c import crc32c
 
@@ -16,6 +16,9 @@ from mirror_ray.records.batch import CODEC_MASK, CODECS, HEADER, HEADER_BYTES, L
 from mirror_ray.records.codecs import compress
 from mirror_ray.records.decode import DecodedRecord, records_from, wrap_int64, write_varint
 from mirror_ray.records.repacked_batch import RepackedBatch
+
+#: What is put into a batch of its own: see ``repack``.
+Apart = Literal["no", "records", "runs"]
 
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
@@ -30,7 +33,7 @@ def repack(
     max_batch_bytes: int,
     codec: Codec | None = None,
     leave_out: Sequence[tuple[int, int]] = (),
-    singly: bool = False,
+    apart: Apart = "no",
 ) -> list[RepackedBatch]:
     """Encode the records of a verified batch again, as v2 batches that a broker accepts from an idempotent producer.
 
@@ -40,7 +43,8 @@ def repack(
         max_batch_bytes: The target topic's ``max.message.bytes``; batches over it are split.
         codec: The new batches' codec, by default the source's.
         leave_out: Ranges of source offsets, the end not included, whose records are left out.
-        singly: Put each record into a batch of its own.
+        apart: What is put into a batch of its own: each of the ``records``, or each of the ``runs`` without an offset
+            gap.
 
     Returns:
         The new batches in order; none when no record is at or behind ``from_offset``. Of a LogAppendTime batch every
@@ -50,8 +54,8 @@ def repack(
         CorruptBatchError: The batch does not parse.
         RecordTooLargeError: A record alone is over ``max_batch_bytes``.
     """
-    if kernel.is_available() and not singly:
-        return kernel.repack_batches(
+    if kernel.is_available() and apart != "records":
+        repacked = kernel.repack_batches(
             [batch],
             codec=codec or batch.codec,
             merge_bytes=0,
@@ -59,8 +63,10 @@ def repack(
             from_offset=from_offset,
             leave_out=leave_out,
         )
+        if apart == "no" or all(len(part.runs) == 1 for part in repacked):
+            return repacked
     records = records_from(batch, from_offset, leave_out)
-    return pack(records, batch, max_batch_bytes=max_batch_bytes, codec=codec, singly=singly)
+    return pack(records, batch, max_batch_bytes=max_batch_bytes, codec=codec, apart=apart)
 
 
 def pack(
@@ -69,7 +75,7 @@ def pack(
     *,
     max_batch_bytes: int,
     codec: Codec | None = None,
-    singly: bool = False,
+    apart: Apart = "no",
 ) -> list[RepackedBatch]:
     """Encode ``records``, all that the target is to get of ``batch``, as ``repack`` does.
 
@@ -78,8 +84,11 @@ def pack(
     """
     if not records:
         return []
-    groups = [[record] for record in records] if singly else [records]
-    pieces = [piece for group in groups for piece in _encode_split(group, codec or batch.codec, max_batch_bytes)]
+    pieces = [
+        piece
+        for group in _groups(records, apart)
+        for piece in _encode_split(group, codec or batch.codec, max_batch_bytes)
+    ]
     ends = [piece[-1].offset + 1 for piece, _ in pieces]
     ends[-1] = max(ends[-1], batch.next_offset)
     return [
@@ -168,11 +177,25 @@ def _assemble(header: RecordBatch, payload: bytes) -> RecordBatch:
     return batch
 
 
+def _groups(records: Sequence[DecodedRecord], apart: Apart) -> Sequence[Sequence[DecodedRecord]]:
+    match apart:
+        case "no":
+            return [records]
+        case "records":
+            return [[record] for record in records]
+        case "runs":
+            starts = _run_starts(records)
+            return [records[start:stop] for start, stop in zip(starts, [*starts[1:], len(records)], strict=True)]
+
+
 def _runs(records: Sequence[DecodedRecord]) -> tuple[tuple[int, int], ...]:
-    first, last = records[0].offset, records[-1].offset
-    if last - first + 1 == len(records):
-        return ((first, len(records)),)
-    starts = [0, *(i for i in range(1, len(records)) if records[i].offset != records[i - 1].offset + 1)]
+    starts = _run_starts(records)
     return tuple(
         (records[start].offset, stop - start) for start, stop in zip(starts, [*starts[1:], len(records)], strict=True)
     )
+
+
+def _run_starts(records: Sequence[DecodedRecord]) -> list[int]:
+    if records[-1].offset - records[0].offset + 1 == len(records):
+        return [0]
+    return [0, *(i for i in range(1, len(records)) if records[i].offset != records[i - 1].offset + 1)]

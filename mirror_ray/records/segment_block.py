@@ -1,7 +1,8 @@
 """The record of a flow's segments topic: one block of one partition's segments.
 
 Integers are columns, so that they compress well. Where transforms made the records the value is of version 1, and ends
-with their identity and the source offset from which on they did.
+with their identity and the source offset from which on they did; where offsets are preserved it is of version 2, and
+ends so, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mirror_ray.records.fields import FieldReader, pack, string
 
 _VERSION: Final = 0
 _TRANSFORMED: Final = 1
+_PRESERVED: Final = 2
 _INT16: Final = struct.Struct(">h")
 _KEY_END: Final = struct.Struct(">iqq")
 _VALUE_HEAD: Final = struct.Struct(">qi")
@@ -35,10 +37,10 @@ def encode_key(key: BlockKey) -> bytes:
 def encode_value(block: SegmentBlock) -> bytes:
     """The value."""
     count = len(block.segments)
-    version = _TRANSFORMED if block.transforms else _VERSION
+    version = _PRESERVED if block.preserved else _TRANSFORMED if block.transforms else _VERSION
     head = pack(">hqi", version, block.source_next, count)
     columns = zip(*block.segments, strict=True)
-    end = string(block.transforms) + pack(">q", block.transforms_since) if block.transforms else b""
+    end = b"" if version == _VERSION else string(block.transforms) + pack(">q", block.transforms_since)
     return head + b"".join(pack(f">{count}q", *column) for column in columns) + end
 
 
@@ -55,12 +57,12 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
     keys.end()
     values = FieldReader("segment block value", value)
     (version,) = values.numbers(_INT16)
-    if version not in (_VERSION, _TRANSFORMED):
-        raise CorruptRecordError(f"segment block value: its version is {version}, only 0 and 1 are known")
+    if version not in (_VERSION, _TRANSFORMED, _PRESERVED):
+        raise CorruptRecordError(f"segment block value: its version is {version}, only 0 to 2 are known")
     source_next, count = values.numbers(_VALUE_HEAD)
     columns = [values.int64s(count) for _ in Segment._fields]
     transforms, since = "", 0
-    if version == _TRANSFORMED:
+    if version != _VERSION:
         transforms = values.string()
         (since,) = values.int64s(1)
     values.end()
@@ -76,4 +78,5 @@ def decode_block(key: bytes | None, value: bytes | None) -> SegmentBlock:
         source_next=source_next,
         transforms=transforms,
         transforms_since=since,
+        preserved=version == _PRESERVED,
     )

@@ -22,6 +22,7 @@ from mirror_ray.model.quota import QuotaShare
 from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.faults import ReplicationFault, recreated
+from mirror_ray.replication.flow_gaps import FlowGaps
 from mirror_ray.replication.flow_parts import (
     new_fetcher,
     new_offset_map_publisher,
@@ -29,10 +30,9 @@ from mirror_ray.replication.flow_parts import (
     new_sender,
     new_statistics_publisher,
 )
+from mirror_ray.replication.flow_queries import FlowQueries
 from mirror_ray.replication.flow_transforms import FlowTransforms
-from mirror_ray.replication.leader_queries import LeaderQueries
 from mirror_ray.replication.lifecycle import MISSING, Lifecycle
-from mirror_ray.replication.log_end_queries import TargetProbe, TargetRefusedError, query_sources, query_targets
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.pipeline import BufferBudget
@@ -80,6 +80,18 @@ class FlowReplication:
         self._on_changed, self._on_outdated, self._on_event = on_changed, on_outdated, on_event
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        name = settings.name
+        self._no_lease: str | None = None
+        self._lease = StateReader(
+            target,
+            state_topic(name.source, name.backfill, name.route),
+            terms,
+            on_outdated=self._outdated,
+            on_lease=self._lease_changed,
+        )
+        self._gaps = FlowGaps(
+            target, most_markers=settings.offsets.gap_markers, lease=self._lease, on_filled=self._gap_filled
+        )
         self._loops = BrokerLoops(
             lambda broker, lane: new_fetcher(
                 settings, source, broker, lane, budget=budget, throttle=self.throttle, events=self._life
@@ -92,27 +104,15 @@ class FlowReplication:
             self.throttle,
             now_s=self._loop.time,
             wake=self._wake.set,
+            fill=self._gaps.request,
             on_changed=self._copy_changed,
             on_event=on_event,
         )
-        name = settings.name
-        self._target_queries, self._source_queries = (
-            LeaderQueries(f"flow {name}: {what}", ask, on_done=self._wake.set, on_failed=self._unanswered)
-            for what, ask in (
-                ("log ends of targets", self._query_targets),
-                ("log bounds of sources", self._query_sources),
-            )
-        )
-        self._no_lease: str | None = None
-        self._lease = StateReader(
-            target,
-            state_topic(name.source, name.backfill, name.route),
-            terms,
-            on_outdated=self._outdated,
-            on_lease=self._lease_changed,
-        )
         self._new_copy = partial(new_partition, settings, budget=budget, latencies=latencies, samples=SampleBudget())
         self._transforms = FlowTransforms(settings, source, target, events=self._life, on_event=on_event)
+        self._queries = FlowQueries(
+            settings, source, target, self._life, transforms=self._transforms, gaps=self._gaps, wake=self._wake.set
+        )
         self._offset_map = new_offset_map_publisher(settings, source, target, on_event)
         self._statistics = new_statistics_publisher(settings, target, replicator, lambda: self.copies, on_event)
         self._task = asyncio.create_task(self._run(), name=f"flow {name}")
@@ -130,6 +130,7 @@ class FlowReplication:
             self._life.stale_source = True
         if assignment.target.topic not in self._target.metadata.topics:
             self._life.stale_target = True
+        self._gaps.assigned(assignment)
         self._life.add(copy)
         return True
 
@@ -175,8 +176,8 @@ class FlowReplication:
         await asyncio.gather(
             self._task,
             self._lease.close(),
-            self._target_queries.close(),
-            self._source_queries.close(),
+            self._queries.close(),
+            self._gaps.close(),
             self._offset_map.close(),
             self._transforms.close(),
             *([self._statistics.close()] if self._statistics is not None else []),
@@ -190,6 +191,9 @@ class FlowReplication:
         if copy.transforms is not None:
             self._transforms.changed(copy)
         self._on_changed(copy)
+
+    def _gap_filled(self, copy: PartitionReplication, end: int | None, why: str) -> None:
+        self._life.gap_filled(copy, end, why)
 
     def _outdated(self, source: TopicPartition, why: str) -> None:
         copy = self._life.copies.get(FlowPartition(self._settings.name, source.topic, source.partition))
@@ -222,7 +226,7 @@ class FlowReplication:
         self._wake.clear()
         await self._refresh_metadata()
         self._refresh_shared()
-        self._start_queries()
+        self._queries.begin()
         self._place()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._pause_s()):
@@ -233,7 +237,7 @@ class FlowReplication:
         waits = [
             retry.at_s - now_s
             for copy, retry in self._life.retries.items()
-            if (copy.needs_end and copy not in self._target_queries) or copy in self._life.unplaced
+            if (copy.needs_end and not self._queries.asks_target(copy)) or copy in self._life.unplaced
         ]
         return max(0.001, min(waits, default=_LONGEST_PAUSE_S))
 
@@ -252,76 +256,6 @@ class FlowReplication:
             idle = copy.assignment.shared and copy.state is CopyState.RUNNING and copy.settled
             if idle and now_s - self._life.retries[copy].established_s > _SHARED_REFRESH_S:
                 self._life.follow_shared(copy)
-
-    def _start_queries(self) -> None:
-        now_s = self._loop.time()
-        self._target_queries.begin(
-            (copy for copy, retry in self._life.retries.items() if copy.needs_end and retry.at_s <= now_s),
-            lambda copy: self._target.metadata.leader(copy.assignment.target),
-        )
-        self._source_queries.begin(
-            (copy for copy in self.copies if copy.asks_source), lambda copy: self._source.metadata.leader(copy.source)
-        )
-
-    def _unanswered(self, copies: list[PartitionReplication], text: str) -> None:
-        self._life.stale_source = self._life.stale_target = True
-        for copy in copies:
-            if copy.asks_source:
-                self._life.interrupted(copy, text)
-            if copy in self._life.retries:
-                self._life.retries[copy].at_s = self._loop.time() + _RETRY_S
-        self._life.waiting_for_target(copies, text)
-
-    async def _query_targets(self, copies: list[PartitionReplication]) -> None:
-        """Read the target's log ends, and go on from there."""
-        present: list[PartitionReplication] = []
-        for copy in copies:
-            assignment = copy.assignment
-            found = recreated_id(self._target, assignment.target, assignment.target_topic_id)
-            if found is None:
-                present.append(copy)
-            else:
-                topic = assignment.target.topic
-                self._life.failed(copy, ReplicationFault(recreated("remote", topic, found, assignment.target_topic_id)))
-        for copy, answer in (await query_targets(self._target, present)).items():
-            if copy not in self._life.retries:
-                continue
-            if isinstance(answer, TargetProbe):
-                self._establish(copy, answer)
-            elif isinstance(answer, TargetRefusedError):
-                self._life.back_off(copy, answer.error, answer.what)
-            else:
-                self._life.uncommitted(copy)
-
-    def _establish(self, copy: PartitionReplication, probe: TargetProbe) -> None:
-        if not copy.needs_end:
-            return
-        problem = self._transforms.problem(copy.assignment)
-        if problem is not None:
-            self._life.failed(copy, MirrorError(problem))
-            return
-        try:
-            copy.established(probe.log, probe.contents)
-        except MirrorError as error:
-            self._life.failed(copy, error)
-        else:
-            self._life.established(copy)
-
-    async def _query_sources(self, copies: list[PartitionReplication]) -> None:
-        """Ask the sources' leaders where their logs begin and end."""
-        found = await query_sources(self._source, copies, self._settings.fetch.isolation_level)
-        for copy, bounds in found.items():
-            if not copy.asks_source or copy not in self._life.retries:
-                continue
-            if isinstance(bounds, str):
-                self._life.interrupted(copy, f"source partition {copy.source}: {bounds}")
-                continue
-            try:
-                copy.source_bounds(*bounds)
-            except MirrorError as error:
-                self._life.failed(copy, error)
-            else:
-                self._life.source_answered(copy)
 
     def _place(self) -> None:
         """Give each unplaced partition its fetcher and its sender, by the leaders in the metadata."""

@@ -11,6 +11,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.faults import ReplicationFault, contradicted, target_missing
+from mirror_ray.replication.offset_gaps import OffsetGap
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import Instruction
 from mirror_ray.replication.partition_transforms import WaitingDeadLetters
@@ -25,7 +26,8 @@ MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "INCONSIS
 class Lifecycle:
     """The partitions of one flow in one replicator; the ``PartitionEvents`` of its fetchers and senders.
 
-    ``wake()`` is called when the flow's loop has something to do; ``on_event(level, text)`` is for the event log.
+    ``wake()`` is called when the flow's loop has something to do; ``fill(copy, gap)`` begins to fill a gap, and
+    ``gap_filled`` ends it; ``on_event(level, text)`` is for the event log.
 
     Attributes:
         copies: All partitions that are assigned.
@@ -42,11 +44,12 @@ class Lifecycle:
         *,
         now_s: Callable[[], float],
         wake: Callable[[], None],
+        fill: Callable[[PartitionReplication, OffsetGap], None],
         on_changed: Callable[[PartitionReplication], None],
         on_event: Callable[[str, str], None],
     ) -> None:
         self._loops, self._throttle = loops, throttle
-        self._now_s, self._wake = now_s, wake
+        self._now_s, self._wake, self._fill = now_s, wake, fill
         self._on_changed, self._on_event = on_changed, on_event
         self.copies: dict[FlowPartition, PartitionReplication] = {}
         self.retries: dict[PartitionReplication, RetryTimes] = {}
@@ -80,6 +83,7 @@ class Lifecycle:
         self._carry_out(copy)
         if copy.reason is None and self._loops.fetches(copy):
             self.retries[copy].moves = 0
+        self._fill_gap(copy)
         self._loops.schedule(copy)
         self._on_changed(copy)
 
@@ -103,7 +107,17 @@ class Lifecycle:
             self.failed(copy, copy.blocked_by)
         elif copy.needs_end or copy.asks_source:
             self._wake()
+        self._fill_gap(copy)
         self._on_changed(copy)
+
+    def gap_filled(self, copy: PartitionReplication, end: int | None, why: str) -> None:
+        """Go on behind a gap that was filled to ``end``; None: it is not known how far, and ``why``."""
+        copy.gap_filled(end)
+        if end is None and copy.state.sends:
+            self.interrupted(copy, why)
+        else:
+            self.acknowledged(copy)
+            self._loops.schedule(copy)
 
     def refused(self, copy: PartitionReplication, error: str, message: str | None, *, leader_known: bool) -> None:
         """Recover from a refused batch; refusals behind the first one are its consequences."""
@@ -245,6 +259,12 @@ class Lifecycle:
     def _went_back(self, copy: PartitionReplication) -> None:
         self._loops.room_made()
         self._on_changed(copy)
+
+    def _fill_gap(self, copy: PartitionReplication) -> None:
+        gap = copy.open_gap
+        if gap is not None:
+            copy.fill(gap)
+            self._fill(copy, gap)
 
     def _carry_out(self, copy: PartitionReplication) -> None:
         for instruction in copy.take_instructions():

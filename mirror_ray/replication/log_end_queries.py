@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE, error_info
+from mirror_ray.kafka.last_batch import read_last_batches
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel, KnownProducers, LogEnd, OffsetAnswer
 from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
-from mirror_ray.replication.last_batch import read_last_batches
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.target_log import TargetContents, TargetLog, TargetScan, scan_start, wants_producer_state
 from mirror_ray.replication.target_queries import query_epoch_ends, query_producers

@@ -51,6 +51,8 @@ class OutgoingBatch:
     ages: tuple[tuple[int, int], ...] = ()
     #: Whether it was made of several of the source's.
     merged: bool = False
+    #: Whether offsets before it have to be filled on the target first.
+    behind_gap: bool = False
 
     #: What is needed of it after ``release``.
     count: int = field(init=False)
@@ -108,7 +110,7 @@ def outgoing_batches(
             from_offset=position,
             max_batch_bytes=assignment.max_message_bytes,
             leave_out=leave_out,
-            singly=singly,
+            apart="records" if singly else "runs" if assignment.preserve_offsets else "no",
         )
     except RecordTooLargeError as error:
         refused = faults.record_refused(assignment.partition.source, error.offset, str(error))
@@ -123,9 +125,11 @@ def _transformed(
     codec = batch.codec if batch.codec != "none" else assignment.compress_with or "none"
     max_bytes = assignment.max_message_bytes
     if singly:
-        repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, singly=True)
+        repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, apart="records")
     else:
         repacked = records.pack(kept, codec=codec, max_batch_bytes=max_bytes)
+        if assignment.preserve_offsets and any(len(part.runs) > 1 for part in repacked):
+            repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, apart="runs")
     transforms.left_out(failures)
     return repacked
 

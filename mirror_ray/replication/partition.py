@@ -21,6 +21,7 @@ from mirror_ray.model.assignment import PartitionReport
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.replication.offset_gaps import OffsetGap
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition_source import PartitionSource
 from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
@@ -36,7 +37,7 @@ class PartitionReplication(PartitionSource):
     @property
     def needs_end(self) -> bool:
         """Whether the target's log end is to be read now."""
-        return self.state.reads_target and not self.pipeline.in_flight
+        return self.state.reads_target and not (self.pipeline.in_flight or self.pipeline.filling)
 
     def needs_last_batch(self, end: int) -> bool:
         """Whether the target's last batch is wanted: the log holds more than was acknowledged, or refused more."""
@@ -80,6 +81,33 @@ class PartitionReplication(PartitionSource):
     def target_grows(self) -> None:
         """Have the log end of a shared remote topic read again, so that ours is soon found behind it."""
         self._on(StateEvent.TARGET_GROWS)
+
+    # ---- gaps, where offsets are preserved
+
+    @property
+    def open_gap(self) -> OffsetGap | None:
+        """The gap to fill on the target now: all that lies before it is committed."""
+        pipeline, start = self.pipeline, self.acknowledged.target_offset
+        ready = self.assignment.preserve_offsets and self.state.sends and self.position.known
+        if not ready or not pipeline.answered_all:
+            return None
+        end = pipeline.ready[0].source_first if pipeline.ready else self.acknowledged.source_offset
+        return OffsetGap(start, end) if end > start else None
+
+    def fill(self, gap: OffsetGap) -> None:
+        """The gap is being filled: nothing is sent, and the target's log end is not read, before ``gap_filled``."""
+        self.pipeline.filling = gap
+
+    def gap_filled(self, end: int | None) -> None:
+        """The target has committed markers and fillers up to ``end``; None: what became of them is not known."""
+        gap, self.pipeline.filling = self.pipeline.filling, None
+        if gap is None or end is None:
+            return
+        self.segments.add(((gap.start, end - gap.start),), gap.start, self.acknowledged.next_sequence)
+        self.position.filled(end)
+        ready = self.pipeline.ready
+        if ready and ready[0].source_first == end:
+            ready[0].behind_gap = False
 
     # ---- the target's answers
 

@@ -69,7 +69,10 @@ class PartitionSource(PartitionData):
     def _split(self, records: memoryview) -> Sequence[RecordBatch | BatchRun]:
         if self.transforms is not None or not (self.merge and self.position.known):
             return iter_batches(records)
-        largest = largest_in_runs(self.assignment.max_message_bytes, self.assignment.compress_with)
+        assigned = self.assignment
+        largest = largest_in_runs(
+            assigned.max_message_bytes, assigned.compress_with, preserved=assigned.preserve_offsets
+        )
         return iter_runs(records, largest, MERGE_BYTES)
 
     def process(
@@ -127,6 +130,8 @@ class PartitionSource(PartitionData):
 
     def _process(self, batch: RecordBatch, merging: MergingBatches, *, copied: bool) -> None:
         if not copied:
+            if self.assignment.preserve_offsets:
+                self._merge(merging)
             if not merging.skip_gap(batch):
                 self._skip_gap(batch)
         elif self._is_merged(batch):
@@ -185,6 +190,7 @@ class PartitionSource(PartitionData):
         assignment, position = self.assignment, self.process_offset
         return (
             self._merges_here
+            and not (assignment.preserve_offsets and batch.is_compacted)
             and is_merged(
                 batch,
                 position,
@@ -213,9 +219,11 @@ class PartitionSource(PartitionData):
     def _merged(self, batches: Sequence[RecordBatch | BatchRun], position: int) -> Sequence[OutgoingBatch] | None:
         """What becomes of batches together; None: one of them can't be taken as the others are."""
         try:
-            return merged_batches(batches, position, self.assignment, self.transforms)
+            merged = merged_batches(batches, position, self.assignment, self.transforms)
         except (CorruptBatchError, RecordTooLargeError, ReplicationFault, DeadLettersWaitError):
             return None
+        gaps = any(len(outgoing.runs) > 1 for outgoing in merged)
+        return None if gaps and self.assignment.preserve_offsets else merged
 
     def _take_each(self, batches: Sequence[RecordBatch], position: int) -> None:
         for number, batch in enumerate(batches):
@@ -232,6 +240,9 @@ class PartitionSource(PartitionData):
             outgoing.target_offset, outgoing.sequence = self.acknowledged.target_offset, self.acknowledged.next_sequence
         else:
             outgoing.target_offset, outgoing.sequence = newest.target_offset + newest.count, newest.next_sequence
+        if assignment.preserve_offsets:
+            outgoing.behind_gap = outgoing.source_first > outgoing.target_offset
+            outgoing.target_offset = outgoing.source_first
         sequence = outgoing.sequence if assignment.producer_id >= 0 else -1
         rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence)
         if self.tally is not None and not outgoing.uncompressed_bytes:

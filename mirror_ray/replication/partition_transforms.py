@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch
-from mirror_ray.records.decode import DecodedRecord
+from mirror_ray.records.decode import DecodedRecord, records_from
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.transforms.chain import TransformChain, TransformedRecords, TransformFailure
@@ -118,3 +118,10 @@ class PartitionTransforms:
     def begin(self) -> None:
         """Forget what was read of the source: the position is another one."""
         self.waiting, self._written_to = None, -1
+
+
+def copied_of(
+    batch: RecordBatch, position: int, skip: Sequence[tuple[int, int]], transforms: PartitionTransforms | None
+) -> list[DecodedRecord]:
+    """What the target got of a batch from ``position`` on, at its source offsets."""
+    return records_from(batch, position, skip) if transforms is None else transforms.copied(batch, position)

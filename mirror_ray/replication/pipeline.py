@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.replication.offset_gaps import OffsetGap
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 
 #: About what a batch takes in memory besides its bytes: for small ones that is as much again.
@@ -53,7 +54,9 @@ class Pipeline:
     Guarantees: ``budget`` counts all that it holds, and nothing once it is empty.
     """
 
-    __slots__ = ("_boundaries", "_remembered", "budget", "deep", "in_flight", "ready", "size_bytes", "uncommitted")
+    __slots__ = (
+        *("_boundaries", "_remembered", "budget", "deep", "filling", "in_flight", "ready", "size_bytes", "uncommitted"),
+    )
 
     def __init__(self, budget: BufferBudget) -> None:
         self.budget = budget
@@ -65,6 +68,8 @@ class Pipeline:
         #: Whether more than one batch may be in flight: only while the connection's broker is known to hold our
         #: producer, for nothing else keeps it from appending a batch behind one that failed.
         self.deep = False
+        #: The gap that is being filled on the target, behind all that was sent.
+        self.filling: OffsetGap | None = None
         self._boundaries: dict[int, tuple[int, int]] = {}
         self._remembered: dict[int, OutgoingBatch] = {}
 
@@ -76,13 +81,18 @@ class Pipeline:
 
     @property
     def settled(self) -> bool:
-        """Whether all that was put in is committed or given up."""
-        return not (self.ready or self.in_flight or self.uncommitted)
+        """Whether all that was put in is committed or given up, and no gap is being filled."""
+        return not (self.ready or self.in_flight or self.uncommitted or self.filling)
 
     @property
     def sendable(self) -> bool:
         """Whether the next batch may go out now."""
-        return bool(self.ready) and (self.deep or not self.in_flight)
+        return bool(self.ready) and not self.ready[0].behind_gap and (self.deep or not self.in_flight)
+
+    @property
+    def answered_all(self) -> bool:
+        """Whether all that was sent is committed or given up."""
+        return not (self.in_flight or self.uncommitted or self.filling)
 
     def add(self, batch: OutgoingBatch) -> None:
         """Put a batch at the end."""

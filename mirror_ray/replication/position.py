@@ -19,6 +19,7 @@ from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.preserved_walk import PreservedWalk
 from mirror_ray.replication.realignment import Realignment
 from mirror_ray.replication.target_log import SentRecords, TargetContents, TargetLog, copied_since
 
@@ -64,6 +65,13 @@ class ReplicationPosition:
         now = self.acknowledged
         self.acknowledged = replace(now, source_offset=max(next_offset, now.source_offset), source_epoch=epoch)
 
+    def filled(self, end: int) -> None:
+        """Move over a gap, where offsets are preserved: the target's log has come to ``end``, without a record."""
+        now = self.acknowledged
+        self.acknowledged = replace(
+            now, source_offset=max(end, now.source_offset), target_offset=end, sequence=now.next_sequence
+        )
+
     # ---- what the target says
 
     def find(
@@ -99,6 +107,9 @@ class ReplicationPosition:
         if log.end <= anchor.target_offset:
             self._found(replace(anchor, target_epoch=log.epoch))
             return
+        if self.assignment.preserve_offsets:
+            self._find_preserved(log, ours, boundary, transforms)
+            return
         after = (anchor.next_sequence + ours) % SEQUENCE_MODULUS
         remembered = boundary(after)
         source, epoch = remembered or (anchor.source_offset, anchor.source_epoch)
@@ -111,6 +122,28 @@ class ReplicationPosition:
             self._realignment = Realignment.over(
                 self.assignment, anchor, reached, ours, contents or log, transforms=transforms
             )
+
+    def _find_preserved(
+        self,
+        log: TargetLog,
+        ours: int,
+        boundary: Callable[[int], tuple[int, int] | None],
+        transforms: PartitionTransforms | None,
+    ) -> None:
+        """Where offsets are preserved, the position is the log end, once the source shows that this is so."""
+        anchor, end = self.acknowledged, log.end
+        filled = [gap for gap in log.filled if gap.end > anchor.target_offset]
+        after = (anchor.next_sequence + ours) % SEQUENCE_MODULUS
+        source, epoch = boundary(after) or (anchor.source_offset, anchor.source_epoch)
+        if source >= end:
+            self.acknowledged, self._complete = self._pair(source, end, after, epoch), True
+            return
+        repeats = transforms is None or transforms.repeats
+        newest = log.tail if repeats and ours else None
+        walk = PreservedWalk(anchor, end, newest, filled, self.assignment.skip, transforms)
+        reached, records = self._pair(end, end, after, -1), end - anchor.source_offset
+        self._complete = False
+        self._realignment = Realignment(self.assignment, anchor, reached, records, walk)
 
     # ---- what the source has
 

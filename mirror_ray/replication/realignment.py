@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import RecordBatch
-from mirror_ray.records.decode import DecodedRecord, reaching_into, records_from, records_of
+from mirror_ray.records.decode import DecodedRecord, reaching_into, records_of
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.partition_transforms import PartitionTransforms
+from mirror_ray.replication.partition_transforms import PartitionTransforms, copied_of
+from mirror_ray.replication.preserved_walk import PreservedWalk
 from mirror_ray.replication.target_log import TargetContents, TargetLog, content_of, last_copied, to_be_scanned
 
 
@@ -56,7 +57,7 @@ class SourceWalk:
             self.records -= batch.count
             self._gaps |= batch.is_compacted
             return None
-        records = _copied_of(batch, position, self.skip, self.transforms)
+        records = copied_of(batch, position, self.skip, self.transforms)
         if self.records > len(records):
             self.records -= len(records)
             self._gaps |= batch.magic == 2 and batch.is_compacted
@@ -134,7 +135,7 @@ class ContentMatch:
             CleanedError: Records were removed, and none behind them was copied.
         """
         self._gaps |= batch.base_offset > position or batch.is_compacted or batch.magic != 2
-        for record in _copied_of(batch, position, self.skip, self.transforms):
+        for record in copied_of(batch, position, self.skip, self.transforms):
             if self._was_copied(record):
                 self._following = None
             elif not self.sparse or self._next == len(self.copied.records):
@@ -171,13 +172,6 @@ class ContentMatch:
         return True
 
 
-def _copied_of(
-    batch: RecordBatch, position: int, skip: Sequence[tuple[int, int]], transforms: PartitionTransforms | None
-) -> list[DecodedRecord]:
-    """Return what the target got of a batch from ``position`` on, at its source offsets."""
-    return records_from(batch, position, skip) if transforms is None else transforms.copied(batch, position)
-
-
 @dataclass(slots=True)
 class Realignment:
     """The way from ``start``, the acknowledged pair, over as many ``records`` as the target holds behind it."""
@@ -187,7 +181,7 @@ class Realignment:
     #: The target's log end and its next sequence. The source position that belongs to it is searched for.
     end: OffsetPair
     records: int
-    walk: SourceWalk | ContentMatch
+    walk: SourceWalk | ContentMatch | PreservedWalk
 
     @staticmethod
     def over(
@@ -243,10 +237,16 @@ class Realignment:
 
         Raises:
             CleanedError: What was removed can't be counted.
+            ReplicationFault: source_removed, where offsets are preserved: some of it was not copied.
         """
-        if not isinstance(self.walk, ContentMatch):
+        if isinstance(self.walk, PreservedWalk) and start > self.end.target_offset:
+            source = self.assignment.partition.source
+            end = self.end.target_offset
+            raise ReplicationFault(faults.source_removed(source, end, self.anchor(start)))
+        if isinstance(self.walk, SourceWalk):
             raise CleanedError
-        self.walk.late = True
+        if isinstance(self.walk, ContentMatch):
+            self.walk.late = True
         return start
 
     def anchor(self, position: int, epoch: int = -1) -> OffsetPair:

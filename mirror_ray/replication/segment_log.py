@@ -52,10 +52,15 @@ class SegmentLog:
 
     def begin(self, pair: OffsetPair) -> None:
         """Go on from ``pair``, whatever was published before."""
-        self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)
+        preserved = self._assignment.preserve_offsets
+        source = pair.target_offset if preserved else pair.source_offset
+        self._put(source, pair.target_offset, 0, pair.next_sequence)
 
     def add(self, runs: Iterable[tuple[int, int]], target_offset: int, sequence: int) -> None:
-        """Add a batch that was acknowledged at ``target_offset``: runs of (source offset, records), in order."""
+        """Add a batch that was acknowledged at ``target_offset``: runs of (source offset, records), in order.
+
+        Where offsets are preserved, also a gap that was filled, so that all is one segment.
+        """
         for source, count in runs:
             self._put(source, target_offset, count, sequence)
             target_offset += count
@@ -73,6 +78,8 @@ class SegmentLog:
 
     def _put(self, source: int, target: int, length: int, number: int) -> None:
         self._unpublished = True
+        if self._assignment.preserve_offsets:
+            number = target % SEQUENCE_MODULUS
         if self._open and self._open[-1].is_followed_by(source, target, number):
             self._open[-1].length += length
             return
@@ -92,6 +99,7 @@ class SegmentLog:
             source_next=source_next,
             transforms=assignment.transforms,
             transforms_since=assignment.transforms_since,
+            preserved=assignment.preserve_offsets,
         )
 
 

@@ -16,8 +16,10 @@ from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, records_of
+from mirror_ray.records.filler import is_filler
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
+from mirror_ray.replication.offset_gaps import OffsetGap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class TargetLog:
     agrees_to: int = NO_END
     #: The next sequence in the broker's state of our producer; None: it has none, or was not asked.
     remembered: int | None = None
+    #: Where offsets are preserved: what markers and fillers take, in order.
+    filled: tuple[OffsetGap, ...] = ()
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ class TargetScan:
     contents: TargetContents | None = None
     newest: RecordBatch | None = None
     foreign: RecordBatch | None = None
+    filled: list[OffsetGap] = field(default_factory=list)
     #: Every offset from here to ``_next`` is in a batch.
     _complete_from: int = field(init=False)
     _next: int = field(init=False)
@@ -93,13 +98,17 @@ class TargetScan:
                 self.newest = batch
                 if self.contents is not None and batch.next_offset > self.anchor.target_offset:
                     self.contents.add(batch)
+            elif self.assignment.preserve_offsets and (batch.is_control or is_filler(batch)):
+                self.filled.append(OffsetGap(batch.base_offset, batch.next_offset))
             elif self.foreign is None and batch.base_offset >= self.assignment.foreign_to:
                 self.foreign = batch
 
     def describe(self, log: TargetLog) -> TargetLog:
         """Complete ``log`` by what was found."""
         complete_from = self._complete_from if self._next >= log.end else log.end
-        return replace(log, tail=self.newest, foreign=self.foreign, complete_from=complete_from)
+        return replace(
+            log, tail=self.newest, foreign=self.foreign, complete_from=complete_from, filled=tuple(self.filled)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +125,9 @@ _NOT_KNOWN = SentRecords()
 
 
 def to_be_scanned(assignment: Assignment, anchor: OffsetPair) -> bool:
-    """Whether batches of others are expected behind ``anchor``, so that ours must be searched for."""
-    return assignment.producer_id >= 0 and (assignment.shared or assignment.foreign_to > anchor.target_offset)
+    """Whether batches of others, or markers, are expected behind ``anchor``, so that ours must be searched for."""
+    others = assignment.shared or assignment.foreign_to > anchor.target_offset
+    return assignment.producer_id >= 0 and (others or assignment.preserve_offsets)
 
 
 def scan_start(anchor: OffsetPair, log: TargetLog) -> int:
@@ -219,7 +229,7 @@ def _scanned(anchor: OffsetPair, log: TargetLog, assignment: Assignment, sent: S
             ours = _sequences_since(anchor, log.remembered, room)
         elif log.agrees_to < anchor.target_offset:
             raise ReplicationFault(faults.lost_its_end(assignment, anchor, log.agrees_to))
-        elif not sent.nothing:
+        elif not sent.nothing and not assignment.preserve_offsets:
             why = (
                 f"others write to it too, records up to {log.complete_from} were removed or cleaned, and its broker "
                 "does not remember our producer"

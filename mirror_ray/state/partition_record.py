@@ -55,6 +55,8 @@ class PartitionRecord:
     routes_from: int | None = None
     #: Of a route: the source offset before which it gets nothing.
     begins_at: int | None = None
+    #: Whether each record has the same offset on the target as on the source.
+    preserve_offsets: bool = False
     #: Source offset that the flow and all its routes had reached when they were ended; None: they had not reached the
     #: same one, or have copied on since.
     aligned_at: int | None = None

@@ -31,12 +31,14 @@ class GrantRecord:
     """The last assignment of a partition.
 
     ``lease_ms`` is its holder's lease, 0 when nobody can hold it any more. ``owner`` is a name that the coordinator
-    which raised the epoch shares with no other; empty in the records of older versions.
+    which raised the epoch shares with no other; empty in the records of older versions. ``transactional_id`` is the
+    holder's, where offsets are preserved: a transaction of it may be open over the remote partition.
     """
 
     epoch: int = 0
     lease_ms: int = 0
     owner: str = ""
+    transactional_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

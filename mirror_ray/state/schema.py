@@ -7,7 +7,8 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
     repair/<topic>/<n>            trouble, policy, time_ms, by: the resolution of a fault, not carried out yet
     gap/<topic>/<n>/<time_ms>     kind, policy, text and ranges: a skipped range
     grant/<topic>/<n>             epoch, lease_ms, owner: the partition's last assignment, and the coordinator that
-                                  made it (older versions did not write it); lease_ms is 0 once it was given back
+                                  made it (older versions did not write it); lease_ms is 0 once it was given back;
+                                  transactional_id: the holder's, where offsets are preserved
     acl/<hash>                    an ACL that the flow gave on the target, as its fields
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     start/<topic>                 at: the same, for a point in time or offsets (topics.start)
@@ -216,8 +217,18 @@ def _read_resolution(document: Document) -> FaultResolution:
     return FaultResolution(**{**known, "trouble": PartitionFault(**fault)})
 
 
+def _write_grant(grant: GrantRecord) -> Document:
+    """Where no offsets are preserved, as older versions wrote it."""
+    return {name: value for name, value in asdict(grant).items() if value or name != "transactional_id"}
+
+
 def _read_grant(document: Document) -> GrantRecord:
-    return GrantRecord(epoch=document["epoch"], lease_ms=document["lease_ms"], owner=document.get("owner", ""))
+    return GrantRecord(
+        epoch=document["epoch"],
+        lease_ms=document["lease_ms"],
+        owner=document.get("owner", ""),
+        transactional_id=document.get("transactional_id", ""),
+    )
 
 
 def _fields(kind: type[Any], document: Document) -> Document:
@@ -245,7 +256,9 @@ SKIPPED: Final[RecordKind[tuple[TopicPartition, int], SkippedRange]] = RecordKin
     _partition_and_time,
     lambda document: SkippedRange(**_fields(SkippedRange, document)),
 )
-GRANT: Final[RecordKind[TopicPartition, GrantRecord]] = RecordKind("grant", "grants", tuple, _partition, _read_grant)
+GRANT: Final[RecordKind[TopicPartition, GrantRecord]] = RecordKind(
+    "grant", "grants", tuple, _partition, _read_grant, _write_grant
+)
 ACL: Final[RecordKind[str, Acl]] = RecordKind(
     "acl", "acls", lambda key: (key,), _one_part, lambda document: Acl(**_fields(Acl, document))
 )

@@ -115,6 +115,7 @@ def flow_topics(facts: PlanFacts, plan: FlowPlan, failures: Iterable[MirrorError
         offsets=offset_topics(flow),
         audit=facts.audit,
         transactional_id=facts.transactional_id if flow.enabled else None,
+        preserves_offsets=flow.preserves_offsets,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
         acls=flow.enabled and flow.topics.sync_acls_enabled,
         creation_refused=any(

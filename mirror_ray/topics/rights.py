@@ -39,6 +39,8 @@ class FlowTopics:
     state: str | None = None
     #: The id that the state is written with; None: the flow copies nothing.
     transactional_id: str | None = None
+    #: Whether the flow preserves offsets of topics.
+    preserves_offsets: bool = False
     #: Topics of offsets, on either side.
     offsets: tuple[InternalTopic, ...] = ()
     #: None: the flow changes nothing, or has no audit log.
@@ -79,7 +81,11 @@ def flow_rights(
         audit = topics.audit
         rights.append(_topic_right(flow.target, audit.name, None, INTERNAL_TOPIC, target, why=audit.why))
     if topics.transactional_id is not None:
-        rights.append(_transactional_right(flow.target, topics.transactional_id))
+        why = "so that only one coordinator writes positions"
+        rights.append(_transactional_right(flow.target, topics.transactional_id, why))
+        if topics.preserves_offsets:
+            gaps = f"{topics.transactional_id}-gaps-*"
+            rights.append(_transactional_right(flow.target, gaps, "so that replicators can fill gaps of offsets"))
     if topics.heartbeats is not None:
         beats = topics.heartbeats
         rights.append(_topic_right(flow.target, beats, None, HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
@@ -175,12 +181,12 @@ def _group_right(cluster: str, operation: str, why: str) -> RequiredRight:
     )
 
 
-def _transactional_right(cluster: str, transactional_id: str) -> RequiredRight:
+def _transactional_right(cluster: str, transactional_id: str, why: str) -> RequiredRight:
     return RequiredRight(
         cluster=cluster,
         resource_type="TRANSACTIONAL_ID",
         resource=transactional_id,
         operations=TRANSACTIONAL_ID,
-        why="so that only one coordinator writes positions",
+        why=why,
         checked=False,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import faults, kernel, lease, merging, offsets, replication, sending, source, state
+from tests.mutants import faults, kernel, lease, merging, offsets, preserving, replication, sending, source, state
 
 MUTANTS = (
     *replication.MUTANTS,
@@ -10,6 +10,7 @@ MUTANTS = (
     *source.MUTANTS,
     *lease.MUTANTS,
     *merging.MUTANTS,
+    *preserving.MUTANTS,
     *kernel.MUTANTS,
     *state.MUTANTS,
     *faults.MUTANTS,

@@ -92,11 +92,11 @@ MUTANTS = (
     _rules(
         "too many ranges leave the origin before them", "return replace(record, skip=ahead)«.with_origin(record.pair)→»"
     ),
-    _rules("a lost copy is skipped", 'if «kind == "copy_lost" and policy == "skip"→False»:'),
-    _rules("a refused record is sent again", 'if «kind == "record_refused" and policy == "resync"→False»:'),
+    _rules("a lost copy is skipped", '("copy_lost", «"skip"→"stop"»): "where'),
+    _rules("a refused record is sent again", '("record_refused", «"resync"→"stop"»): "the target'),
     _rules(
         "what others wrote is deleted by resync",
-        'if «policy == "resync" and shared and kind not in _SHARED_RESYNC→False»:',
+        'if «policy == "resync" and shared and kind not in _SHARED_RESYNC | LEFT_OUT_KINDS→False»:',
     ),
     _rules(
         "a cut target is another log from its end on",

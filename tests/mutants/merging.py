@@ -79,7 +79,7 @@ MUTANTS = (
     _rules("what transforms change is merged only if it is small", "if «transformed or →»(codec"),
     _transformed_source(
         "records that transforms change are merged unchanged",
-        "return merged_batches(batches, position, self.assignment, «self.transforms→None»)",
+        "merged = merged_batches(batches, position, self.assignment, «self.transforms→None»)",
     ),
     _transformed_source(
         "a record that fails stops all that was to be merged with it",

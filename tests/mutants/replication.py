@@ -41,7 +41,7 @@ MUTANTS = (
     _partition("what is behind a refusal counts", "        if «state.refused→False»:\n            # Where"),
     _partition("acks=1 moves the pair", "        if «committed→True»:\n            self._commit()"),
     _partition(
-        "the end is read while answers are awaited", "return self.state.reads_target« and not self.pipeline.in_flight→»"
+        "the end is read while answers are awaited", "not («self.pipeline.in_flight or →»self.pipeline.filling)"
     ),
     _partition(
         "one record more than was acknowledged needs no look", "return end > self.acknowledged.target_offset «→+ 1 »or"
@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     _pipeline(
         "batches follow each other before one was acknowledged",
-        "bool(self.ready)« and (self.deep or not self.in_flight)→»",
+        "self.ready[0].behind_gap« and (self.deep or not self.in_flight)→»",
     ),
     _partition("a partition sends while its end is read", "return self.pipeline.sendable« and self.state.sends→»"),
     _partition(
@@ -154,9 +154,9 @@ MUTANTS = (
     ),
     _log(
         "accepted strangers are looked for no more",
-        "«(assignment.shared or assignment.foreign_to > anchor.target_offset)→assignment.shared»",
+        "others = assignment.shared« or assignment.foreign_to > anchor.target_offset→»",
     ),
-    _log("where the broker does not know us the newest batch decides", "elif «not sent.nothing→False»:"),
+    _log("where the broker does not know us the newest batch decides", "elif «not sent.nothing→False» and"),
     _log("a log that lost its end is the same", "elif «log.agrees_to < anchor.target_offset→False»:"),
     _log("records of ours that are gone are not missed", "    if «ours < 0→False»:"),
     _log(

@@ -57,7 +57,10 @@ MUTANTS = (
         "what the leader alone has outlives a restart",
         "            self._release(self.ready.popleft())\n«        self.uncommitted.clear()\n→»",
     ),
-    _pipeline("what the leader alone has is settled", "not (self.ready or self.in_flight« or self.uncommitted→»)"),
+    _pipeline(
+        "what the leader alone has is settled",
+        "not (self.ready or self.in_flight« or self.uncommitted→» or self.filling)",
+    ),
     _pipeline(
         "the next batch is put before what the leader has", "self.ready or self.in_flight« or self.uncommitted→»\n"
     ),

@@ -52,7 +52,7 @@ MUTANTS = (
     _batch("checksums are not compared", "    if «actual != batch.crc→False»:"),
     _batch("checksums of old messages are not compared", "if «zlib.crc32(message) != crc→False»:"),
     _batch("a count that can't be is right", "not 0 <= batch.count« <= batch.last_offset_delta + 1→»"),
-    _batch("a copy is transactional", "batch.attributes« & ~_SOURCE_BITS→»,"),
+    _batch("a copy is transactional", "batch.attributes« & ~_SOURCE_BITS→» | (TRANS"),
     _batch("a batch cut off is whole", "        «if stop > end:\n            break\n        →»append(make"),
     _batch("a batch that begins before the position is passed on", "if batch.base_offset < position«→ - 1»:"),
     _batch("a batch with holes is passed on", "if «batch.last_offset_delta + 1 != batch.count→False»:"),
@@ -67,7 +67,7 @@ MUTANTS = (
         "half of a batch that is too large is lost",
         "return _encode_split(records[:middle], codec, max_bytes) + _encode_split(records[middle«→ + 1 »:]",
     ),
-    _repack("runs go over holes", "if last - first + 1 «=→>»= len(records):"),
+    _repack("runs go over holes", "if records[-1].offset - records[0].offset + 1 «=→>»= len(records):"),
     _log("a segment goes over what others wrote", "«            and target == self.target + length\n→»"),
     _log("a segment goes over a hole of the source", "«source == self.source + length\n            and →»target"),
     _log(
@@ -75,8 +75,7 @@ MUTANTS = (
         "«            and number == (self.number + length) % SEQUENCE_MODULUS\n→»",
     ),
     _log(
-        "where copying begins is not told",
-        "«        self._put(pair.source_offset, pair.target_offset, 0, pair.next_sequence)\n→»",
+        "where copying begins is not told", "«        self._put(source, pair.target_offset, 0, pair.next_sequence)\n→»"
     ),
     _log("runs of a batch are at one target offset", "«            target_offset += count\n→»"),
     _log("runs of a batch have one number", "«            sequence = (sequence + count) % SEQUENCE_MODULUS\n→»"),

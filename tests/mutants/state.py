@@ -148,7 +148,7 @@ MUTANTS = (
     _record("the source's leader epoch is not kept", "«            source_epoch=pair.source_epoch,\n→»"),
     _record("the target's leader epoch is not kept", "«            target_epoch=pair.target_epoch,\n→»"),
     _record("the sequence is not kept", "«            sequence=pair.sequence,\n→»"),
-    _state("a grant's owner is lost", '«, owner=document.get("owner", "")→»)'),
+    _state("a grant's owner is lost", '«        owner=document.get("owner", ""),\n→»'),
     _state("a decision loses where to go on", 'fault["resume"] = «OffsetPair(**fault["resume"])→None»'),
     _state("a kind is not known", '    kind = KINDS.get(prefix)«→ if prefix != "repair" else None»\n'),
     _state("skipped ranges are forgotten", '    "«skipped_ranges→resolutions»",\n'),

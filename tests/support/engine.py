@@ -122,8 +122,9 @@ class Engine:
         for flow in self.core._flows.values():
             tasks = [
                 flow._task,
-                *flow._target_queries._tasks,
-                *flow._source_queries._tasks,
+                *flow._queries._targets._tasks,
+                *flow._queries._sources._tasks,
+                *((flow._gaps._filler._task,) if flow._gaps._filler is not None else ()),
                 flow._lease._task,
                 flow._offset_map._writer._task,
                 *((flow._transforms._task,) if flow._transforms._task is not None else ()),

@@ -22,6 +22,7 @@ from mirror_ray.config.settings.flow import GroupSettings as GroupSettings
 from mirror_ray.config.settings.flow import HeartbeatSettings as HeartbeatSettings
 from mirror_ray.config.settings.flow import NamesOfFlow as NamesOfFlow
 from mirror_ray.config.settings.flow import NativeFlow as NativeFlow
+from mirror_ray.config.settings.flow import OffsetSettings as OffsetSettings
 from mirror_ray.config.settings.flow import OffsetSyncSettings as OffsetSyncSettings
 from mirror_ray.config.settings.flow import PolicySettings as PolicySettings
 from mirror_ray.config.settings.flow import ProduceSettings as ProduceSettings

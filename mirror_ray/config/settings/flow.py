@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.limits import LimitSettings
 from mirror_ray.config.numbers import (
+    GapMarkers,
     Hops,
     IntervalSeconds,
     Milliseconds,
@@ -161,6 +162,24 @@ class ProduceSettings(Settings):
     send_buffer_bytes: SocketBytes = -1
 
 
+class OffsetSettings(Settings):
+    """Whether records have the same offsets on the target as on the source."""
+
+    #: ``translate``: offsets differ, and groups' are translated. ``preserve``: offsets are the same on both clusters.
+    mode: Literal["translate", "preserve"] = "translate"
+    #: Patterns of the source topics whose offsets are preserved, where ``mode`` is ``preserve``.
+    topics: tuple[str, ...] = (".*",)
+    #: A gap of up to so many offsets is filled by markers, which no consumer sees; a longer one by fillers and one
+    #: marker, and ``read_uncommitted`` consumers see the fillers.
+    gap_markers: GapMarkers = 16
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_mode_alone(cls, value: object) -> object:
+        """``offsets: preserve`` in YAML."""
+        return {"mode": value} if isinstance(value, str) else value
+
+
 class FaultSettings(Settings):
     """Fault policies: what to do when source or target are not as the flow left them; kinds as in `status`."""
 
@@ -243,6 +262,7 @@ class NativeFlow(Settings):
     fetch: FetchSettings = FetchSettings()
     produce: ProduceSettings = ProduceSettings()
     trouble: FaultSettings = FaultSettings()
+    offsets: OffsetSettings = OffsetSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     transforms: TransformSettings = TransformSettings()
 
@@ -309,6 +329,11 @@ class FlowSettings(NativeFlow):
     all_names: tuple[NamesOfFlow, ...] = ()
     #: The enabled flows with provenance headers, this one included.
     all_provenance: tuple[ProvenanceOfFlow, ...] = ()
+
+    @property
+    def preserves_offsets(self) -> bool:
+        """Whether topics may have the same offsets on the target: of the flow itself, not of what is beside it."""
+        return self.offsets.mode == "preserve" and self.name.is_live
 
     def both_sides_write(self, topic: str, remote_topic: str) -> bool:
         """Whether producers on both clusters write the topic under one name; provenance headers tell records apart."""

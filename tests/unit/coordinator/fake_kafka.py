@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -76,6 +76,8 @@ class FakeKafka:
     owners: dict[FlowName, FakeFlowPort] = field(default_factory=dict)
     ids: int = 0
     producers: int = 0
+    #: Who wrote the last batch of a remote partition.
+    last_producers: dict[TopicPartition, int] = field(default_factory=dict)
 
     def add_topic(self, cluster: str, topic: str, partitions: int = 1) -> None:
         """Create a topic, or again with a new id."""
@@ -189,6 +191,20 @@ class FakeFlowPort:
         for partition, offset in before.items():
             self.kafka.log.append(f"delete {partition} before {offset}" + (f" by {operator}" if operator else ""))
             self.kafka.starts[partition] = offset
+
+    async def last_producers(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Those that ``FakeKafka.last_producers`` has."""
+        known = self.kafka.last_producers
+        return {partition: known[partition] for partition in ends if partition in known}
+
+    async def fill_prefix(self, partition: TopicPartition, log_end: int, end: int, producer: tuple[int, int]) -> None:
+        """The log is at its end at once."""
+        self.kafka.log.append(f"fill {partition} from {log_end} to {end} as {producer[0]}")
+        self.kafka.starts[partition] = self.kafka.ends[partition] = end
+
+    async def end_transactions(self, transactional_ids: Collection[str]) -> None:
+        """Remember which were fenced."""
+        self.kafka.log.append(f"end transactions of {', '.join(sorted(transactional_ids))}")
 
     async def new_producer(self) -> tuple[int, int]:
         self.kafka.producers += 1

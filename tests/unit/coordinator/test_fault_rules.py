@@ -53,6 +53,28 @@ def test_recreated_source() -> None:
     assert (pair(anew), anew.empty_to, anew.record.source_topic_id) == ((0, 90), 90, "s2")
 
 
+def test_what_preserved_offsets_allow() -> None:
+    """The target's log can only grow: what would take other offsets than the source's is refused, and says the way."""
+    offered = {kind: policies_for(kind, shared=False, preserved=True) for kind in FAULT_KINDS}
+    assert {kind: policies for kind, policies in offered.items() if policies} == {
+        "source_removed": ("skip", "resync"),
+        "target_missing": ("resync",),
+        "target_recreated": ("resync",),
+        "target_truncated": ("skip", "resync"),
+        "record_refused": ("skip",),
+        "transform_failed": ("skip",),
+    }
+    preserved = replace(RECORD, preserve_offsets=True)
+    assert "delete the remote topic" in declined("source_truncated", "skip", preserved)
+    short = replace(CONTEXT, target_end=70)
+    assert pair(action("target_truncated", "skip", preserved, short, target_from=70)) == (100, 70)
+    resumed = action("target_truncated", "resync", preserved, short, target_from=70)
+    assert (pair(resumed), resumed.new_producer, resumed.anew) == ((70, 70), True, False)
+    empty = replace(CONTEXT, target_topic_id=TopicId("t2"), target_end=0)
+    assert action("target_missing", "resync", preserved, empty).anew
+    assert not action("target_missing", "resync", context=empty).anew
+
+
 @pytest.mark.parametrize("kind", ["target_missing", "target_recreated"])
 def test_new_remote_topic(kind: FaultKind) -> None:
     """An empty one is gone on in, or filled from the start; one with records is never touched."""
@@ -286,7 +308,7 @@ OF_SOURCE = {"source_topic_id", "source_offset", "source_epoch", "skip", "routes
 OF_TARGET = {"target_topic_id", "target_offset", "sequence", "foreign_to", "target_epoch", "settled"}
 OF_TARGET |= {"producer_id", "producer_epoch"}
 OF_BOTH = {field.name for field in fields(PartitionRecord) if field.name.startswith(("origin_", "transforms_"))}
-OF_NEITHER = {"target_topic", "shared", "transforms", "recounting", "end_offset"}
+OF_NEITHER = {"target_topic", "shared", "transforms", "recounting", "end_offset", "preserve_offsets"}
 
 
 def test_every_note_goes_with_the_log_that_it_is_about() -> None:

@@ -56,3 +56,71 @@ async def test_offsets_out_of_bounds_are_refused(world: World) -> None:
     await world.until_held(ORDERS)
     assert world.first.held[ORDERS].position == 15
     assert [event for event in await coordinator.events() if "topics.start has changed; 1 topics" in event.text]
+
+
+PRESERVE = {"offsets": "preserve"}
+
+
+async def test_preserved_offsets_begin_where_the_source_does(world: World) -> None:
+    """The remote log is brought there before anything is handed out; another partition waits for nobody."""
+    world.kafka.add_topic("A", "orders")
+    world.kafka.source_starts[TopicPartition("orders", 0)] = 1_000_000
+    world.kafka.source_ends[TopicPartition("orders", 0)] = 1_000_020
+    world.kafka.add_topic("A", "new")
+    await world.running(settings(flow(**PRESERVE)))
+    await eventually(lambda: {ORDERS, partition("new")} <= world.first.held.keys())
+    log = world.kafka.log
+    assert log.beginning("fill") == ["fill A.orders-0 from 0 to 1000000 as 4242"]
+    assert log.place("fill") < log.place("write partition/orders/0")
+    assigned = world.first.assigned
+    orders = assigned[ORDERS]
+    assert (orders.anchor.source_offset, orders.anchor.target_offset) == (1_000_000, 1_000_000)
+    assert all(given.preserve_offsets for given in assigned.values())
+    assert orders.transactional_id == "mirror-ray-A-to-B-gaps-mirror:replicator:1"
+    grant = world.kafka.states[FLOW]["grant/orders/0"]
+    assert grant is not None
+    assert grant["transactional_id"] == orders.transactional_id
+
+
+async def test_a_prefix_that_was_begun_goes_on(world: World) -> None:
+    """By the producer of the last batch; a log that somebody else has written to, or that is too long, is refused."""
+    for topic, end in (("orders", 10), ("taken", 10), ("long", 500)):
+        world.kafka.add_topic("A", topic)
+        world.kafka.add_topic("B", f"A.{topic}")
+        world.kafka.source_starts[TopicPartition(topic, 0)] = world.kafka.source_ends[TopicPartition(topic, 0)] = 100
+        world.kafka.ends[TopicPartition(f"A.{topic}", 0)] = end
+    world.kafka.last_producers[TopicPartition("A.orders", 0)] = 4242
+    world.kafka.last_producers[TopicPartition("A.taken", 0)] = 7
+    coordinator = await world.running(settings(flow(**PRESERVE)))
+    await world.until_held(ORDERS)
+    assert world.kafka.log.beginning("fill") == ["fill A.orders-0 from 10 to 100 as 4242"]
+    reasons = {row.topic: row.reason or "" for row in await coordinator.topics() if row.state == "refused"}
+    assert "is not empty" in reasons["taken"]
+    assert "its partition 0 ends at 500" in reasons["long"]
+
+
+async def test_who_had_a_partition_is_fenced_before_it_is_handed_out_again(world: World) -> None:
+    """An open transaction of a replicator that died would leave its marker somewhere in the log."""
+    await world.copying("orders", wanted=settings(flow(**PRESERVE)))
+    world.first.alive = False
+    await eventually(lambda: world.kafka.log.beginning("end transactions"))
+    assert world.kafka.log.beginning("end transactions") == [
+        "end transactions of mirror-ray-A-to-B-gaps-mirror:replicator:1"
+    ]
+
+
+async def test_a_topic_with_progress_is_not_preserved_and_that_is_told(world: World) -> None:
+    """And one that was preserved goes on at offsets of its own once that is turned off, with the sequence it has."""
+    await world.copying("orders")
+    coordinator = world.coordinators[0]
+    await coordinator.apply(settings(flow(**PRESERVE)))
+    await eventually(lambda: world.first.assigned[ORDERS].epoch > 1)
+    assert not world.first.assigned[ORDERS].preserve_offsets
+    told = [event.text for event in await coordinator.events() if "without progress: orders, 1 in all" in event.text]
+    assert len(told) == 1
+    world.kafka.add_topic("A", "new")
+    await world.until_held(partition("new"))
+    assert world.first.assigned[partition("new")].preserve_offsets
+    await coordinator.apply(settings(flow()))
+    await eventually(lambda: not world.first.assigned[partition("new")].preserve_offsets)
+    assert not world.record(partition("new")).preserve_offsets

@@ -9,6 +9,7 @@ import pytest
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.lifecycle import Lifecycle
+from mirror_ray.replication.offset_gaps import OffsetGap
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.retry import RetryTimes
@@ -48,12 +49,14 @@ class Scene:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.events: list[str] = []
+        self.gaps: list[OffsetGap] = []
         self.workers = Idle()
         self.life = Lifecycle(
             cast(BrokerLoops, self.workers),
             FetchThrottle(),
             now_s=lambda: self.now_s,
             wake=lambda: None,
+            fill=lambda copy, gap: self.gaps.append(gap),
             on_changed=lambda copy: None,
             on_event=lambda level, text: self.events.append(f"{level}: {text}"),
         )

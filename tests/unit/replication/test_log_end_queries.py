@@ -9,12 +9,12 @@ import pytest
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_NOT_AVAILABLE
+from mirror_ray.kafka.last_batch import LastBatches
 from mirror_ray.kafka.leader_requests import EARLIEST, KnownProducers, LogEnd, OffsetAnswer
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.replication import log_end_queries
-from mirror_ray.replication.last_batch import LastBatches
 from mirror_ray.replication.log_end_queries import (
     SourceBounds,
     TargetProbe,

@@ -34,10 +34,15 @@ class Source:
     committed: list[bytes] = field(default_factory=list)
     #: Producer, first offset, and the one behind its marker.
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    #: The first offset.
+    start: int = 0
     end: int = 0
     skip: tuple[tuple[int, int], ...] = ()
     #: Where a backfill ends.
     copied_to: int = NO_END
+
+    def __post_init__(self) -> None:
+        self.end = self.start
 
     def add(self, kind: str, size: int) -> None:
         """Append one batch or transaction."""
@@ -49,6 +54,8 @@ class Source:
             kept = values[::2]
             self._append(batch(self.end, kept, size - 1), size)
             self._commit(kept)
+        elif kind == "removed":
+            self.end += size
         elif kind == "emptied":
             self._append(batch(self.end, [], size - 1), size)
         else:

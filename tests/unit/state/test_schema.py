@@ -50,7 +50,7 @@ PARTITION_DOCUMENT = json.loads("""
  "shared": false, "foreign_to": -1, "skip": [[1, 3], [7, 8]], "origin_source_offset": null,
  "origin_target_offset": null, "origin_sequence": null, "end_offset": null, "recounting": false, "transforms": "",
  "transforms_source_offset": null, "transforms_target_offset": null, "routes_from": null, "begins_at": null,
- "aligned_at": null}
+ "preserve_offsets": false, "aligned_at": null}
 """)
 FAULT = PartitionFault(kind="copy_lost", text="x", target_from=3, resume=OffsetPair(1, 2, 3, 4))
 RESOLUTION = FaultResolution(trouble=FAULT, policy="resync", time_ms=5, by="ann@desk")

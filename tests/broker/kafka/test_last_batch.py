@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.last_batch import read_last_batches
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.replication.last_batch import read_last_batches
 from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.kafka import produce, sample_messages
 

@@ -1,0 +1,58 @@
+"""Faults in what keeps offsets the same on both clusters."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import mutants_of
+
+_TEST = "replication/preserved_offsets"
+_partition = mutants_of("replication/partition", _TEST)
+_source = mutants_of("replication/partition_source", _TEST)
+_pipeline = mutants_of("replication/pipeline", _TEST)
+_position = mutants_of("replication/position", _TEST)
+_log = mutants_of("replication/target_log", _TEST)
+_walk = mutants_of("replication/preserved_walk", _TEST)
+_realignment = mutants_of("replication/realignment", _TEST)
+_outgoing = mutants_of("replication/outgoing_batch", _TEST)
+_rules = mutants_of("replication/merge_rules", _TEST)
+_gaps = mutants_of("replication/offset_gaps", _TEST)
+
+MUTANTS = (
+    _pipeline("what lies behind a gap is sent before it is filled", "and «not self.ready[0].behind_gap→True» and"),
+    _pipeline(
+        "a gap is filled before what lies before it is answered",
+        "return not («self.in_flight or →»self.uncommitted or self.filling)",
+    ),
+    _pipeline(
+        "a gap is filled before what lies before it is committed",
+        "return not (self.in_flight or «self.uncommitted or →»self.filling)",
+    ),
+    _partition(
+        "the end is read while a gap is being filled", "not (self.pipeline.in_flight« or self.pipeline.filling→»)"
+    ),
+    _partition("a gap that is half filled counts as filled", "if ready and «ready[0].source_first == end→True»:"),
+    _position("sequences begin anew behind a gap", "target_offset=end«, sequence=now.next_sequence→»"),
+    _position("the source is not asked about what was filled", "if «source >= end→True»:"),
+    _position("the last record is not compared", "newest = «log.tail if repeats and ours else None→None»"),
+    _source(
+        "what lies on both sides of a marker is merged",
+        "«            if self.assignment.preserve_offsets:\n                self._merge(merging)\n→»",
+    ),
+    _source(
+        "what was merged over a gap is sent", "return «None if gaps and self.assignment.preserve_offsets else →»merged"
+    ),
+    _source(
+        "compacted batches are merged with their neighbours",
+        "«            and not (assignment.preserve_offsets and batch.is_compacted)\n→»",
+    ),
+    _outgoing("a compacted batch stays whole", '«"runs" if assignment.preserve_offsets else →»"no"'),
+    _rules("compacted batches are in runs", "if size« and not preserved→» else 0"),
+    _realignment("what the source has lost is taken for a gap", "and «start > self.end.target_offset→False»:"),
+    _log("a log whose batches were removed is given up", "not sent.nothing« and not assignment.preserve_offsets→»:"),
+    _log("markers are taken for somebody else's", "and («batch.is_control or →»is_filler(batch)):"),
+    _log("fillers are taken for somebody else's", "and (batch.is_control« or is_filler(batch)→»):"),
+    _walk(
+        "a record where the target has a marker is passed over",
+        "if «any(gap.start <= offset < gap.end for gap in self.filled)→False»:",
+    ),
+    _gaps("fillers take the marker's offset, too", "min(«gap.length - 1→gap.length», MOST_FILLERS)"),
+)
