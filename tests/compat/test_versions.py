@@ -9,11 +9,11 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import pytest
 
-from mirror_ray.config.settings import FetchSettings, GroupSettings, MirrorSettings, TopicSettings
+from mirror_ray.config.settings import FetchSettings, GroupSettings, MirrorSettings, OffsetSettings, TopicSettings
 from mirror_ray.model.names import TopicPartition
 from tests.support.clusters import Clusters, WithFiles
 from tests.support.groups import commit, committed
@@ -83,7 +83,9 @@ class Side:
         produce(self.config, self.topics["forgotten"], late)
 
 
-def settings(sides: tuple[Side, Side], mark: str) -> MirrorSettings:
+def settings(
+    sides: tuple[Side, Side], mark: str, mode: Literal["translate", "preserve"] = "translate"
+) -> MirrorSettings:
     """A flow each way."""
     one, other = (side.alias for side in sides)
     return settings_of(
@@ -98,6 +100,7 @@ def settings(sides: tuple[Side, Side], mark: str) -> MirrorSettings:
             refresh_interval_s=0.2,
         ),
         fetch=_SMALL,
+        offsets=OffsetSettings(mode=mode),
     )
 
 
@@ -108,9 +111,35 @@ async def copied(system: LocalSystem) -> int:
 
 async def test_both_ways_through_a_brokers_death(clusters: Clusters, old: OldCluster) -> None:
     """Every record is on the other side once, in order, and groups stand at their very record."""
+    ways = await copied_both_ways(clusters, old, "translate", kill=True)
+    for here, there in ways:
+        for topic in here.topics.values():
+            assert_equal_copies(here.config, there.config, topic, f"{here.alias}.{topic}")
+
+
+async def test_offsets_are_preserved_both_ways(clusters: Clusters, old: OldCluster) -> None:
+    """Every record has its offset on the other side, and groups have those that they have committed."""
+    ways = await copied_both_ways(clusters, old, "preserve", kill=False)
+    for here, there in ways:
+        for kind, topic in here.topics.items():
+            wanted = read_placed(here.config, topic)
+            found = read_placed(there.config, f"{here.alias}.{topic}")
+            if kind == "compacted":
+                # Each side has its own cleaner, which leaves the last record of each key.
+                wanted, found = (
+                    {number: list({each[1].key: each for each in placed}.values()) for number, placed in side.items()}
+                    for side in (wanted, found)
+                )
+            assert found == wanted, topic
+
+
+async def copied_both_ways(
+    clusters: Clusters, old: OldCluster, mode: Literal["translate", "preserve"], *, kill: bool
+) -> list[tuple[Side, Side]]:
+    """Copy topics of every kind in both directions; the ways that are taken. ``kill``: the old broker meanwhile."""
     mark = uuid.uuid4().hex[:6]
     sides = await aside(lambda: (Side(f"old{mark}", old, mark), Side(f"new{mark}", clusters.a, mark)))
-    config = settings(sides, mark)
+    config = settings(sides, mark, mode)
     ways = [sides, sides[::-1]] if old.number >= _FIRST_TARGET else [sides]
     async with LocalSystem(config, groups=True) as system:
 
@@ -118,11 +147,13 @@ async def test_both_ways_through_a_brokers_death(clusters: Clusters, old: OldClu
             return await copied(system) > _FORGOTTEN // 8
 
         await system.wait(under_way, "some is copied")
-        old.kill()
+        if kill:
+            old.kill()
         begun = await copied(system)
         assert begun < _FORGOTTEN * len(ways)
         await aside(lambda: sides[1].write(1000))
-        await aside(old.start_again)
+        if kill:
+            await aside(old.start_again)
         await aside(lambda: sides[0].write(1000))
         wanted = len(KINDS) * 2 * len(ways)
 
@@ -132,12 +163,10 @@ async def test_both_ways_through_a_brokers_death(clusters: Clusters, old: OldClu
             return len(lines) == len(done) == wanted
 
         await system.wait(caught_up, "everything is copied")
-        await assert_groups_are_synced(system, ways)
+        await assert_groups_are_synced(system, ways, mode)
         if len(ways) == 1:
             await assert_refused(system, sides[1].alias)
-    for here, there in ways:
-        for topic in here.topics.values():
-            assert_equal_copies(here.config, there.config, topic, f"{here.alias}.{topic}")
+    return ways
 
 
 def place_of(here: Side, there: Side, topic: str, partition: int, offset: int) -> int:
@@ -153,13 +182,14 @@ async def assert_refused(system: LocalSystem, source: str) -> None:
     assert any("older than Kafka 2.5" in problem for problem in flow.problems), flow
 
 
-async def assert_groups_are_synced(system: LocalSystem, ways: Sequence[tuple[Side, Side]]) -> None:
-    """On the other side each stands at the record at which it stands here."""
+async def assert_groups_are_synced(system: LocalSystem, ways: Sequence[tuple[Side, Side]], mode: str) -> None:
+    """On the other side each stands at the record at which it stands here; with preserved offsets at the offset."""
     for here, there in ways:
         for (topic, partition), offset in here.positions.items():
             remote = f"{here.alias}.{topic}"
-            place = await aside(partial(place_of, here, there, topic, partition, offset))
-
+            place = offset
+            if mode == "translate":
+                place = await aside(partial(place_of, here, there, topic, partition, offset))
             await system.wait(
                 partial(stands, there, here.group, TopicPartition(remote, partition), place),
                 f"group {here.group} stands at {place} in {remote}",
