@@ -90,7 +90,11 @@ class FlowReplication:
             on_lease=self._lease_changed,
         )
         self._gaps = FlowGaps(
-            target, most_markers=settings.offsets.gap_markers, lease=self._lease, on_filled=self._gap_filled
+            target,
+            most_markers=settings.offsets.gap_markers,
+            lease=self._lease,
+            on_filled=self._gap_filled,
+            on_event=on_event,
         )
         self._loops = BrokerLoops(
             lambda broker, lane: new_fetcher(

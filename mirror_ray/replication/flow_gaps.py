@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.assignment import Assignment
@@ -15,8 +15,18 @@ from mirror_ray.replication.sender import Lease
 class FlowGaps:
     """Makes the ``GapFiller`` when it is needed; other flows begin no transaction."""
 
-    def __init__(self, target: ClusterConnections, *, most_markers: int, lease: Lease, on_filled: Filled) -> None:
-        self._target, self._most_markers, self._lease, self._on_filled = target, most_markers, lease, on_filled
+    def __init__(
+        self,
+        target: ClusterConnections,
+        *,
+        most_markers: int,
+        lease: Lease,
+        on_filled: Filled,
+        on_event: Callable[[str, str], None],
+    ) -> None:
+        """``on_event(level, text)`` is for the event log."""
+        self._target, self._most_markers, self._lease = target, most_markers, lease
+        self._on_filled, self._on_event = on_filled, on_event
         self._filler: GapFiller | None = None
 
     def assigned(self, assignment: Assignment) -> None:
@@ -28,6 +38,7 @@ class FlowGaps:
                 most_markers=self._most_markers,
                 lease=self._lease,
                 on_filled=self._on_filled,
+                on_event=self._on_event,
             )
 
     def request(self, copy: PartitionReplication, gap: OffsetGap) -> None:

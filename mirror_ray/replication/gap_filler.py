@@ -1,7 +1,8 @@
-"""Fills offset gaps on a flow's target: one aborted transaction after the other, each over many partitions.
+"""Fills offset gaps on a flow's target, of many partitions together.
 
-The transactional id is this replicator's own. It is asked for anew after anything unexpected, before the log ends are
-read: what was under way is aborted then, and its markers are inside the gaps (docs/decisions/0012).
+Short ones by markers that are written to the leaders. Where that is not allowed, and for long ones, by one aborted
+transaction after the other: its id is this replicator's own, and is asked for anew after anything unexpected, before
+the log ends are read: what was under way is aborted then (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import Final
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
 from mirror_ray.kafka.produce_batch import produce_batch
+from mirror_ray.kafka.transaction_markers import NOT_AUTHORIZED
 from mirror_ray.kafka.transactions import NOT_ATTEMPTED, TransactionalProducer
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records.batch import rewrite
 from mirror_ray.records.filler import filler_batch, most_fillers
-from mirror_ray.replication.offset_gaps import OffsetGap, fillers_of
+from mirror_ray.replication.marker_writer import MarkerWriter
+from mirror_ray.replication.offset_gaps import SPARE_OFFSETS, OffsetGap, fillers_of
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.sender import Lease
 from mirror_ray.replication.supervision import log_failure
@@ -33,6 +36,10 @@ _PURPOSE: Final = "fillers"
 _TRANSACTION_TIMEOUT_MS: Final = 30_000
 #: Of a transaction: the requests and answers grow with them.
 _MOST_PARTITIONS: Final = 1_000
+#: Written at once: brokers take some thousand in a second.
+_MOST_MARKERS: Final = 1_000
+#: Of a gap, where each marker takes a transaction.
+_MOST_TRANSACTIONS: Final = 16
 _FIRST_POLL_S, _LAST_POLL_S = 0.001, 0.1
 
 #: What a gap was filled to; None: what became of it is not known.
@@ -47,10 +54,21 @@ class GapFiller:
     """
 
     def __init__(
-        self, target: ClusterConnections, transactional_id: str, *, most_markers: int, lease: Lease, on_filled: Filled
+        self,
+        target: ClusterConnections,
+        transactional_id: str,
+        *,
+        most_markers: int,
+        lease: Lease,
+        on_filled: Filled,
+        on_event: Callable[[str, str], None],
     ) -> None:
-        self._target, self._lease, self._on_filled = target, lease, on_filled
+        """``on_event(level, text)`` is for the event log."""
+        self._target, self._lease, self._on_filled, self._on_event = target, lease, on_filled, on_event
         self._most_markers = most_markers
+        self._markers = MarkerWriter(target)
+        #: Whether markers may be written to the leaders, as far as is known.
+        self._may_mark = True
         self._producer = TransactionalProducer(target, transactional_id, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS)
         #: Whether nothing is under way that ``_one_by_one`` does not know of.
         self._in_session = False
@@ -104,6 +122,10 @@ class GapFiller:
         try:
             await self._begin_session()
             held = {copy: gap for copy, gap in left.items() if copy.state.sends and self._lease.holds(copy.source)}
+            short = {copy: gap for copy, gap in held.items() if self._may_mark and not self._fillers(copy, gap)}
+            if short:
+                await self._mark(left, short)
+            held = {copy: gap for copy, gap in held.items() if copy not in short}
             if held and (refused := await self._producer.add([copy.assignment.target for copy in held])):
                 await self._give_up_refused(left, held, refused)
                 return
@@ -115,6 +137,38 @@ class GapFiller:
             log_failure(f"filling gaps as {self._producer.transactional_id}", error)
         for copy in left:
             self._on_filled(copy, None, why)
+
+    async def _mark(
+        self, left: dict[PartitionReplication, OffsetGap], short: dict[PartitionReplication, OffsetGap]
+    ) -> None:
+        """Write markers to the leaders; take what was filled, or is asked for again, out of ``left``."""
+        counts: dict[PartitionReplication, int] = {}
+        room = _MOST_MARKERS
+        for copy, gap in short.items():
+            if room:
+                counts[copy] = min(gap.length, room)
+                room -= counts[copy]
+            else:
+                self.request(copy, left.pop(copy))
+        for copy, error in (await self._markers.write(counts)).items():
+            del counts[copy]
+            await self._not_marked(copy, left.pop(copy), error)
+        await self._wait_for({copy: short[copy].start + count for copy, count in counts.items()}, left)
+
+    async def _not_marked(self, copy: PartitionReplication, gap: OffsetGap, error: str) -> None:
+        partition = copy.assignment.target
+        if error != NOT_AUTHORIZED:
+            await self._target.refresh([partition.topic])
+            self._on_filled(copy, None, f"remote topic {partition} takes no markers: {error}")
+            return
+        if self._may_mark:
+            self._may_mark = False
+            self._on_event(
+                "warning",
+                "gaps of offsets are filled by transactions, one for each offset: grant ALTER on the cluster "
+                f"{self._target.settings.alias}, so that markers are written without (docs/decisions/0012)",
+            )
+        self.request(copy, gap)
 
     async def _give_up_refused(
         self,
@@ -145,7 +199,8 @@ class GapFiller:
         await self._wait_for(ends, left)
 
     def _fillers(self, copy: PartitionReplication, gap: OffsetGap) -> int:
-        count = fillers_of(gap, self._most_markers)
+        most = self._most_markers if self._may_mark else min(self._most_markers, _MOST_TRANSACTIONS)
+        count = fillers_of(gap, most, SPARE_OFFSETS if self._may_mark else 0)
         return most_fillers(copy.assignment.max_message_bytes, count) if count else 0
 
     async def _send_fillers(self, copy: PartitionReplication, count: int) -> str | None:

@@ -1,8 +1,8 @@
 """Offsets that the source's log has no record at, where the target's log has to come to the same offsets.
 
-A transaction that is aborted leaves a marker in each of its partitions, which takes one offset and which no consumer
-ever sees. Fillers in it take further offsets; ``read_uncommitted`` consumers see those. So a short gap is filled by as
-many transactions as it has offsets, a longer one by fillers and one marker (docs/decisions/0012).
+The marker of an aborted transaction takes one offset, and no consumer ever sees it. Fillers in the transaction take
+further offsets; ``read_uncommitted`` consumers see those. So a short gap is filled by as many markers as it has
+offsets, a longer one by fillers and few markers (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 #: Fillers of one transaction: a batch of them takes the target's broker some tens of milliseconds.
 MOST_FILLERS: Final = 100_000
+#: Left behind fillers for markers that are written one by one: the transaction's own may be written twice.
+SPARE_OFFSETS: Final = 8
 
 
 class OffsetGap(NamedTuple):
@@ -25,9 +27,9 @@ class OffsetGap(NamedTuple):
         return self.end - self.start
 
 
-def fillers_of(gap: OffsetGap, most_markers: int) -> int:
-    """How many fillers the next transaction needs beside its marker.
+def fillers_of(gap: OffsetGap, most_markers: int, spare: int = 0) -> int:
+    """How many fillers the next transaction needs beside its marker; ``spare`` offsets are left where there are more.
 
-    A gap of up to ``most_markers`` offsets, 1 or more, is filled by markers alone, one by one.
+    A gap of up to ``most_markers`` offsets, 1 or more, is filled by markers alone.
     """
-    return 0 if gap.length <= most_markers else min(gap.length - 1, MOST_FILLERS)
+    return 0 if gap.length <= most_markers else min(gap.length - 1 - min(spare, gap.length - 2), MOST_FILLERS)

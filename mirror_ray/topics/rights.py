@@ -20,6 +20,7 @@ OFFSET_SYNCS_TOPIC: Final = ("WRITE", "DESCRIBE")
 HEARTBEATS_TOPIC: Final = ("WRITE", "DESCRIBE")
 CLUSTER: Final = ("CREATE", "IDEMPOTENT_WRITE")
 TRANSACTIONAL_ID: Final = ("WRITE", "DESCRIBE")
+MARKERS: Final = ("ALTER",)
 
 #: Operations that imply another one (Kafka's AclAuthorizer and StandardAuthorizer).
 _IMPLIED_BY: Final = {
@@ -86,13 +87,17 @@ def flow_rights(
         if topics.preserves_offsets:
             gaps = f"{topics.transactional_id}-gaps-*"
             rights.append(_transactional_right(flow.target, gaps, "so that replicators can fill gaps of offsets"))
+            why = "so that gaps of offsets are filled by markers, without transactions"
+            rights.append(_optional_right(flow.target, MARKERS, target_cluster, why))
     if topics.heartbeats is not None:
         beats = topics.heartbeats
         rights.append(_topic_right(flow.target, beats, None, HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
     rights.append(_cluster_right(topics, target, target_cluster))
     if topics.acls:
-        rights.append(_acl_right(flow.source, ("DESCRIBE",), source_cluster, "to see the ACLs that are kept in step"))
-        rights.append(_acl_right(flow.target, ("DESCRIBE", "ALTER"), target_cluster, "to keep ACLs in step"))
+        rights.append(
+            _optional_right(flow.source, ("DESCRIBE",), source_cluster, "to see the ACLs that are kept in step")
+        )
+        rights.append(_optional_right(flow.target, ("DESCRIBE", "ALTER"), target_cluster, "to keep ACLs in step"))
     return tuple(rights)
 
 
@@ -161,7 +166,9 @@ def _cluster_right(topics: FlowTopics, target: Granted, granted: frozenset[str] 
     )
 
 
-def _acl_right(cluster: str, operations: tuple[str, ...], granted: frozenset[str] | None, why: str) -> RequiredRight:
+def _optional_right(
+    cluster: str, operations: tuple[str, ...], granted: frozenset[str] | None, why: str
+) -> RequiredRight:
     missing = () if granted is None else missing_operations(granted, operations)
     return RequiredRight(
         cluster=cluster,

@@ -54,5 +54,5 @@ MUTANTS = (
         "a record where the target has a marker is passed over",
         "if «any(gap.start <= offset < gap.end for gap in self.filled)→False»:",
     ),
-    _gaps("fillers take the marker's offset, too", "min(«gap.length - 1→gap.length», MOST_FILLERS)"),
+    _gaps("fillers take the marker's offset, too", "min(gap.length« - 1→» - min("),
 )

@@ -14,6 +14,7 @@ from mirror_ray.config.settings import (
     FetchSettings,
     FlowSettings,
     MirrorSettings,
+    OffsetSettings,
     ProduceSettings,
     SecuritySettings,
     StatisticsSettings,
@@ -148,6 +149,7 @@ class Replicated:
         transforms: TransformSettings | None = None,
         request_timeout_ms: int = 30_000,
         merge: bool = True,
+        offsets: OffsetSettings | None = None,
     ) -> MirrorSettings:
         """Settings of the flow alone."""
         flow = FlowSettings(
@@ -158,6 +160,7 @@ class Replicated:
             produce=produce or ProduceSettings(),
             statistics=statistics or StatisticsSettings(),
             transforms=transforms or TransformSettings(),
+            offsets=offsets or OffsetSettings(),
         )
         clusters = {
             alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})

@@ -117,7 +117,7 @@ FLOW_KEYS: Final = (
     used("topics.start", "topics.start", text=_START),
     used("offsets", "offsets.mode", ValueKind.WORD, "translate", OURS),
     used("offsets.topics", "offsets.topics", ValueKind.LIST, ".*", OURS),
-    used("offsets.gap.markers", "offsets.gap_markers", ValueKind.INTEGER, "16", OURS),
+    used("offsets.gap.markers", "offsets.gap_markers", ValueKind.INTEGER, "1000", OURS),
     used("topics.start.overrides", "topics.start_overrides", ValueKind.LIST, text=OURS),
     used("limits.bytes.per.second", "limits.bytes_per_second", ValueKind.INTEGER, text=OURS, silent="none"),
     used("limits.topics", "limits.topics", ValueKind.LIST, text=OURS),

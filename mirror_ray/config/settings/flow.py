@@ -171,7 +171,7 @@ class OffsetSettings(Settings):
     topics: tuple[str, ...] = (".*",)
     #: A gap of up to so many offsets is filled by markers, which no consumer sees; a longer one by fillers and one
     #: marker, and ``read_uncommitted`` consumers see the fillers.
-    gap_markers: GapMarkers = 16
+    gap_markers: GapMarkers = 1_000
 
     @model_validator(mode="before")
     @classmethod

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from mirror_ray.config.settings import OffsetSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.offset_prefix import OffsetPrefix, fill_prefix
+from mirror_ray.kafka.transaction_markers import NOT_AUTHORIZED
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.filler import FILLER_HEADER
+from mirror_ray.replication import marker_writer
 from tests.support.clusters import KafkaCluster, TopicMaker, cluster_settings, logged_batches
 from tests.support.engine import Engine
 from tests.support.kafka import alter_topic, delete_records, produce, produce_transactions, sample_messages
@@ -23,7 +27,19 @@ from tests.support.replicated import Replicated
 PRESERVED: dict[str, Any] = {"preserve_offsets": True, "transactional_id": "mirror-ray-test-gaps"}
 
 
-async def test_aborted_and_interleaved_transactions(flow: Replicated, make_topic: TopicMaker) -> None:
+@pytest.fixture(params=["markers", "transactions"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How short gaps are filled: by markers, or where the target does not allow them by empty transactions."""
+    if request.param == "transactions":
+
+        async def refused(_: object, __: object, markers: Mapping[TopicPartition, object]) -> dict[TopicPartition, str]:
+            return dict.fromkeys(markers, NOT_AUTHORIZED)
+
+        monkeypatch.setattr(marker_writer, "write_markers", refused)
+    return str(request.param)
+
+
+async def test_aborted_and_interleaved_transactions(flow: Replicated, make_topic: TopicMaker, way: str) -> None:
     """Three in ten are aborted; whoever reads committed records sees the same ones at the same offsets."""
     topic = make_topic(flow.source, 2)
     remote = flow.remote(topic, 2)
@@ -36,8 +52,10 @@ async def test_aborted_and_interleaved_transactions(flow: Replicated, make_topic
     await _same_ends(engine, flow, topic, remote)
     await engine.stop()
     _assert_same_offsets(flow, topic, remote)
+    assert len([event for event in engine.events if "grant ALTER on the cluster B" in event]) == (way != "markers")
 
 
+@pytest.mark.usefixtures("way")
 async def test_killed_at_every_step(flow: Replicated, make_topic: TopicMaker) -> None:
     """Each life begins at the anchor of a former one, fences it, and goes on from the log's end, inside gaps too."""
     topic = make_topic(flow.source, 2)
@@ -69,15 +87,15 @@ async def test_long_gaps_are_filled_by_fillers_that_say_so(flow: Replicated, mak
     config = flow.source.confluent_config()
     produce_transactions(config, topic, [(sample_messages(1000), False)], transactional_id=f"{topic}-1")
     produce(config, topic, sample_messages(10))
-    engine = await flow.engine()
+    engine = await flow.engine(offsets=OffsetSettings(mode="preserve", gap_markers=16))
     engine.assign(await flow.assignments([topic], **PRESERVED))
     await engine.caught_up()
     await engine.stop()
     _assert_same_offsets(flow, topic, remote)
     batches = logged_batches(flow.target.brokers[0], remote)
-    assert [batch.count for batch in batches[:2]] == [1000, 1]
+    assert [(batch.count, batch.is_control) for batch in batches[:3]] == [(992, False), (1, True), (1, True)]
     uncommitted = read_placed(flow.target.confluent_config(), remote, isolation_level="read_uncommitted")[0]
-    fillers = [record for offset, record in uncommitted if offset < 1001]
+    fillers = [record for offset, record in uncommitted if offset < 992]
     assert {(record.value, record.headers[0][0]) for record in fillers} == {(None, FILLER_HEADER.decode())}
 
 

@@ -383,4 +383,5 @@ def test_small_batches_are_merged_up_to_a_gap() -> None:
 def test_fillers_are_for_gaps_that_markers_alone_would_take_too_long_for() -> None:
     """One filler less than offsets, for the marker takes one."""
     assert [fillers_of(OffsetGap(5, 5 + length), 3) for length in (1, 3, 4, 1000)] == [0, 0, 3, 999]
+    assert [fillers_of(OffsetGap(5, 5 + length), 3, 8) for length in (3, 4, 1000)] == [0, 1, 991]
     assert fillers_of(OffsetGap(0, 5_000_000), 3) == 100_000
