@@ -94,12 +94,12 @@ def flow_rights(
         rights.append(_topic_right(flow.target, beats, None, HEARTBEATS_TOPIC, target, why="to emit heartbeats"))
     rights.append(_cluster_right(topics, target, target_cluster))
     if topics.acls:
-        for cluster, operations, granted_there, why in (
+        for side, wanted, granted_there, why in (
             (flow.source, ("DESCRIBE",), source_cluster, "to see the ACLs that are kept in step"),
             (flow.target, ("DESCRIBE", "ALTER"), target_cluster, "to keep ACLs in step"),
         ):
             remedy = f"{why}; where they are not, turn sync.topic.acls.enabled off"
-            rights.append(_optional_right(cluster, operations, granted_there, remedy))
+            rights.append(_optional_right(side, wanted, granted_there, remedy))
     return tuple(rights)
 
 
