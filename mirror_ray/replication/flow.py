@@ -161,6 +161,7 @@ class FlowReplication:
         if self._statistics is not None:
             self._statistics.leave(copy)
         self._life.remove(copy)
+        self._gaps.forget(copy)
         self._transforms.forget(copy)
         self._lease.drop(copy.source)
 

@@ -46,6 +46,11 @@ class FlowGaps:
         if self._filler is not None:
             self._filler.request(copy, gap)
 
+    def forget(self, copy: PartitionReplication) -> None:
+        """The partition is not assigned here any more."""
+        if self._filler is not None:
+            self._filler.forget(copy)
+
     async def settle(self, copies: Iterable[PartitionReplication]) -> None:
         """Return once the log ends of these partitions may be read: no marker of ours is on its way to them.
 

@@ -85,6 +85,11 @@ class GapFiller:
         self._waiting[copy] = gap
         self._wake.set()
 
+    def forget(self, copy: PartitionReplication) -> None:
+        """The partition is not assigned here any more."""
+        self._waiting.pop(copy, None)
+        self._markers.forget(copy)
+
     async def settle(self) -> None:
         """Return once no marker or filler of this id is on its way: log ends may be read then.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.connection import Connection
 from mirror_ray.kafka.transaction_markers import Markers, write_markers
 from mirror_ray.replication.partition import PartitionReplication
 
@@ -20,6 +21,14 @@ class MarkerWriter:
         self._target = target
         #: Whose markers they are; no record is ever written by it.
         self._producer = (-1, -1)
+        #: What is not answered yet.
+        self._sent: dict[Connection, Mapping[PartitionReplication, int]] = {}
+
+    def forget(self, copy: PartitionReplication) -> None:
+        """Somebody else may get the partition: no broker is to handle later what waits in its socket."""
+        for connection, counts in self._sent.items():
+            if copy in counts:
+                connection.abort(f"{copy.assignment.partition} was released with markers on their way")
 
     async def write(self, counts: Mapping[PartitionReplication, int]) -> dict[PartitionReplication, str]:
         """Append so many markers to each partition's log on the target.
@@ -51,10 +60,13 @@ class MarkerWriter:
         connection = await self._target.connect(leader, _PURPOSE)
         copies = {copy.assignment.target: copy for copy in counts}
         markers = {partition: Markers(counts[copy], copy.assignment.epoch) for partition, copy in copies.items()}
+        self._sent[connection] = counts
         try:
             errors = await write_markers(connection, self._producer, markers)
         except BaseException:
             # What waits in the broker's socket must not be handled once the log ends were read.
             connection.abort("markers were not answered")
             raise
+        finally:
+            del self._sent[connection]
         return {copies[partition]: error for partition, error in errors.items()}
