@@ -127,14 +127,17 @@ class FaultResolver:
 
     def _advice(self, partition: TopicPartition, fault: PartitionFault) -> str:
         scope = partition.topic if fault.kind in TOPIC_KINDS else f"{partition.topic}:{partition.partition}"
-        record = self._state.record(partition)
-        offered = fault_rules.policies_for(
-            fault.kind,
-            shared=record is not None and record.shared,
-            preserved=record is not None and record.preserve_offsets,
-        )
+        offered = fault_rules.policies_for(fault.kind, **self._limits_of(partition))
         commands = (f"`mirror-ray resolve '{self._settings.name}' {scope} --by {policy}`" for policy in offered)
         return f"Decide by {' or '.join(commands)} (docs/operations.md says what each does)"
+
+    def _limits_of(self, partition: TopicPartition) -> dict[str, bool]:
+        """What limits the policies that can be followed for a partition, as ``fault_rules`` asks for it."""
+        record = self._state.record(partition)
+        return {
+            "shared": record is not None and record.shared,
+            "preserved": record is not None and record.preserve_offsets,
+        }
 
     def on_report(self, report: PartitionReport) -> bool:
         """Take in a report of a partition's owner; whether a round of discovery is to begin at once."""
@@ -159,9 +162,7 @@ class FaultResolver:
         if self._declined_of(partition, fault) is not None:
             return "stop"
         policy = self._settings.trouble.policy_for(fault.kind)
-        preserved = record.preserve_offsets
-        refused = fault_rules.refused_policy(fault.kind, policy, shared=record.shared, preserved=preserved)
-        return "stop" if refused else policy
+        return "stop" if fault_rules.refused_policy(fault.kind, policy, **self._limits_of(partition)) else policy
 
     def find_topic_faults(self, source: ClusterTopics, target: ClusterTopics, selected: Mapping[str, str]) -> None:
         """Find topics that were deleted or created again; for ``decide``."""
@@ -215,13 +216,7 @@ class FaultResolver:
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
         for partition, fault in chosen.items():
-            record = self._state.record(partition)
-            reason = fault_rules.refused_policy(
-                fault.kind,
-                policy,
-                shared=record is not None and record.shared,
-                preserved=record is not None and record.preserve_offsets,
-            )
+            reason = fault_rules.refused_policy(fault.kind, policy, **self._limits_of(partition))
             if reason is not None:
                 raise ConfigError(f"{partition}: {fault.kind} can't be resolved by {policy}: {reason}")
             if fault.kind in TOPIC_KINDS and (number is not None or partition not in self._topics):

@@ -318,9 +318,8 @@ class OffsetMapStore:
         known = found.segments.last_source if block.key in found.blocks else None
         if known is None:
             self._drop_cut(found, block.segments[0])
-        made_by = AppliedTransforms(block.transforms, block.transforms_since)
-        found.transforms, found.offsets_preserved = made_by, block.preserved
-        found.epoch = block.epoch
+        found.transforms = AppliedTransforms(block.transforms, block.transforms_since)
+        found.epoch, found.offsets_preserved = block.epoch, block.preserved
         self._changes += 1
         found.version = self._changes
         found.blocks[block.key] = None

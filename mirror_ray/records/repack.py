@@ -189,10 +189,7 @@ def _groups(records: Sequence[DecodedRecord], apart: Apart) -> Sequence[Sequence
 
 
 def _runs(records: Sequence[DecodedRecord]) -> tuple[tuple[int, int], ...]:
-    starts = _run_starts(records)
-    return tuple(
-        (records[start].offset, stop - start) for start, stop in zip(starts, [*starts[1:], len(records)], strict=True)
-    )
+    return tuple((run[0].offset, len(run)) for run in _groups(records, "runs"))
 
 
 def _run_starts(records: Sequence[DecodedRecord]) -> list[int]:

@@ -87,10 +87,11 @@ class PartitionReplication(PartitionSource):
     @property
     def open_gap(self) -> OffsetGap | None:
         """The gap to fill on the target now: all that lies before it is committed."""
-        pipeline, start = self.pipeline, self.acknowledged.target_offset
+        pipeline = self.pipeline
         ready = self.assignment.preserve_offsets and self.state.sends and self.position.known
         if not ready or not pipeline.answered_all:
             return None
+        start = self.acknowledged.target_offset
         end = pipeline.ready[0].source_first if pipeline.ready else self.acknowledged.source_offset
         return OffsetGap(start, end) if end > start else None
 

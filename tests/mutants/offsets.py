@@ -50,7 +50,7 @@ MUTANTS = (
     _book("blocks of one epoch are late", "if found is not None and block.epoch <«→=» found.epoch:"),
     _book("another target topic has the same offsets", "(found.source_topic_id, «found→block».target_topic_id) != ids"),
     _book("another source topic has the same offsets", "(«found→block».source_topic_id, found.target_topic_id) != ids"),
-    _book("what is told late is as good", "«        found.epoch = block.epoch\n→»"),
+    _book("what is told late is as good", "found.offsets_preserved = «block.epoch→found.epoch», block.preserved"),
     _book("blocks of what was cut are kept", "            «self._drop_cut(found, block.segments[0])→pass»\n"),
     _book("the version stays", "«        found.version = self._changes\n→»"),
     _gap("records of others are the flow's", "return «others_wrote(self._gap) or →»self._map"),

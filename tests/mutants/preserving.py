@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tests.mutants.mutant import mutants_of
 
-_TEST = "replication/preserved_offsets"
-_partition = mutants_of("replication/partition", _TEST)
-_source = mutants_of("replication/partition_source", _TEST)
-_pipeline = mutants_of("replication/pipeline", _TEST)
-_position = mutants_of("replication/position", _TEST)
-_log = mutants_of("replication/target_log", _TEST)
-_walk = mutants_of("replication/preserved_walk", _TEST)
-_realignment = mutants_of("replication/realignment", _TEST)
-_outgoing = mutants_of("replication/outgoing_batch", _TEST)
-_rules = mutants_of("replication/merge_rules", _TEST)
-_gaps = mutants_of("replication/offset_gaps", _TEST)
+_TESTS = ("replication/preserved_offsets", "replication/preserved_model")
+_partition = mutants_of("replication/partition", *_TESTS)
+_source = mutants_of("replication/partition_source", *_TESTS)
+_pipeline = mutants_of("replication/pipeline", *_TESTS)
+_position = mutants_of("replication/position", *_TESTS)
+_log = mutants_of("replication/target_log", *_TESTS)
+_walk = mutants_of("replication/preserved_walk", *_TESTS)
+_realignment = mutants_of("replication/realignment", *_TESTS)
+_outgoing = mutants_of("replication/outgoing_batch", *_TESTS)
+_rules = mutants_of("replication/merge_rules", *_TESTS)
+_gaps = mutants_of("replication/offset_gaps", *_TESTS)
 
 MUTANTS = (
     _pipeline("what lies behind a gap is sent before it is filled", "and «not self.ready[0].behind_gap→True» and"),
