@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirror_ray.cli.options import ConfigArgument, FormatOption, OutputFormat
-from mirror_ray.cli.output import Columns, Row, column, count, emit, out, say, table
+from mirror_ray.cli.output import Columns, Row, column, count, duration, emit, out, say, table
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.topics import NewRemoteTopic
 
@@ -36,6 +36,16 @@ _TOPICS: Columns = (
     column("REPLICATION", "replication_factor", count),
     column("BEGINS", "begins"),
     ("CONFIGS", lambda row: ", ".join(f"{key}={value}" for key, value in row["configs"].items())),
+)
+_PRESERVED: Columns = (
+    column("FLOW", "flow"),
+    column("TOPIC", "topic"),
+    column("PARTITIONS", "partitions", count),
+    column("OFFSETS TO FILL", "prefix_offsets", count),
+    column("IN ONE PARTITION", "longest_prefix", count),
+    column("FILLED IN", "prefix_s", duration),
+    column("RUNS OF RECORDS", "runs", count),
+    column("COPIED IN", "runs_s", duration),
 )
 _RIGHTS: Columns = (
     column("CLUSTER", "cluster"),
@@ -127,6 +137,16 @@ def _print_plan(plan: SystemPlan) -> None:
         console.print(table(changes, _TOPICS))
     console.print(f"{len(changes)} topics to create or extend; {kept} exist as they should")
     console.print()
+    costly = [
+        row for flow in plan.flows for row in _preserved(flow) if row["prefix_offsets"] or row["runs"] is not None
+    ]
+    if costly:
+        console.print(table(costly, _PRESERVED))
+        console.print(
+            f"{len(costly)} topics with preserved offsets that have offsets to fill first, or are compacted; estimated,"
+            " see docs/offsets.md"
+        )
+        console.print()
     console.print(table([asdict(right) for right in plan.rights], _RIGHTS))
     for flow in plan.flows:
         for text in flow.refused:
@@ -163,6 +183,13 @@ def _change(flow: FlowPlan, action: str, source_topic: str, topic: NewRemoteTopi
     }
 
 
+def _preserved(flow: FlowPlan) -> list[dict[str, Any]]:
+    return [
+        {"flow": str(flow.flow), **asdict(cost), "prefix_s": cost.prefix_s, "runs_s": cost.runs_s}
+        for cost in flow.preserved
+    ]
+
+
 def _plain(plan: SystemPlan) -> dict[str, Any]:
     """The plan as JSON: flows by name, topics that would be created or extended, rights, what is refused."""
     return {
@@ -181,6 +208,7 @@ def _plain(plan: SystemPlan) -> dict[str, Any]:
                     for topic in flow.topics
                 ],
                 "changes": _changes(flow),
+                "preserved": _preserved(flow),
                 "refused": list(flow.refused),
                 "warnings": [*flow.warnings, *(text for topic in flow.topics for text in topic.warnings)],
             }

@@ -89,3 +89,5 @@ Price = Annotated[float, NumberBounds(0, 10**9, "more than any network costs")]
 Deaths = Annotated[int, NumberBounds(2, 1000, "more than can be told from a loop")]
 Hops = Annotated[int, NumberBounds(1, 1000, "more than there are clusters; leave it out for no bound")]
 GapMarkers = Annotated[int, NumberBounds(1, 1_000_000, "which takes minutes for one gap")]
+#: 0: none is filled.
+PrefixOffsets = Annotated[int, NumberBounds(0, _INT64, "the largest offset that Kafka has")]

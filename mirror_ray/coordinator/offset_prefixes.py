@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror_ray.coordinator.flow_context import FlowContext
+from mirror_ray.model.durations import about
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.topics.discovery_rules import TargetLogBounds, occupied_refusal
+from mirror_ray.topics.preservation import missing_prefixes, prefix_refusal, prefix_seconds
 
 #: Filled at a time: the target's brokers are busy with each.
 _AT_ONCE: Final = 4
@@ -31,14 +33,17 @@ class PrefixOutcome:
 class OffsetPrefixes:
     """One flow's. What was begun goes on after a restart from where the logs end."""
 
-    def __init__(self, flow: FlowContext) -> None:
-        self._flow = flow
+    def __init__(self, flow: FlowContext, most: int) -> None:
+        """``most``: a topic that lacks more offsets than these is not begun."""
+        self._flow, self._most = flow, most
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         #: Why the last attempt failed.
         self._failures: dict[TopicPartition, str] = {}
 
-    async def prepare(self, remote: str, starts: Mapping[int, tuple[int, TargetLogBounds]]) -> PrefixOutcome:
+    async def prepare(
+        self, topic: str, remote: str, starts: Mapping[int, tuple[int, TargetLogBounds]]
+    ) -> PrefixOutcome:
         """Have new partitions of ``remote`` begin at these source offsets; ``starts`` has their logs' bounds, too.
 
         Raises:
@@ -54,6 +59,9 @@ class OffsetPrefixes:
             )
         filled = {number: bounds for number, (_, bounds) in starts.items() if bounds.end > bounds.start}
         if refused := occupied_refusal(remote, await self._others(remote, filled)):
+            return PrefixOutcome(refused=refused)
+        missing = missing_prefixes(starts)
+        if refused := prefix_refusal(topic, remote, sum(missing.values()), self._most):
             return PrefixOutcome(refused=refused)
         waits = False
         for number, (start, bounds) in starts.items():
@@ -89,7 +97,9 @@ class OffsetPrefixes:
         if running is not None and not running.done():
             return
         if running is None:
-            self._emit("info", partition, f"its log is brought to offset {end:,}, where its source begins")
+            took = about(prefix_seconds(end - log_end))
+            text = f"its log is brought to offset {end:,}, where its source begins, in about {took}"
+            self._emit("info", partition, text)
         self._tasks[partition] = asyncio.create_task(self._fill(partition, log_end, end), name=f"prefix of {partition}")
 
     async def _fill(self, partition: TopicPartition, log_end: int, end: int) -> None:

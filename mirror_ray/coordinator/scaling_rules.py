@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mirror_ray.config.settings import ElasticSettings
+from mirror_ray.model.durations import about
 
 #: Scale in only when the others would use at most this share of the target, so that it does not scale out at once.
 SPARE = 0.8
@@ -68,8 +69,8 @@ class LateFlow:
     caught_up_in_s: float
 
     def __str__(self) -> str:
-        trend = "growing" if math.isinf(self.caught_up_in_s) else f"caught up in {_span(self.caught_up_in_s)} only"
-        return f"{self.flow} is {_span(self.seconds)} behind and {trend}"
+        trend = "growing" if math.isinf(self.caught_up_in_s) else f"caught up in {about(self.caught_up_in_s)} only"
+        return f"{self.flow} is {about(self.seconds)} behind and {trend}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +228,3 @@ class ElasticScaler:
 def _time(records: int, done: int, elapsed_s: float) -> float:
     """How long so many records take, when ``done`` of them took ``elapsed_s``; in seconds."""
     return records * elapsed_s / done if done > 0 else math.inf
-
-
-def _span(seconds: float) -> str:
-    for unit, length_s in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -92,7 +92,7 @@ class StartPositions:
         self._transforms = transforms
         self._declared = compile_patterns(settings.topics.shared_remote)
         self._rules = replication_rules(settings)
-        self._prefixes = OffsetPrefixes(flow)
+        self._prefixes = OffsetPrefixes(flow, settings.offsets.prefix_max)
         self._both_sides_write = settings.both_sides_write
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
         self._ends = settings.backfill.ends if settings.backfill is not None else None
@@ -220,7 +220,7 @@ class StartPositions:
         if topic in self._misplaced:
             return True, self._misplaced[topic]
         if preserve and len(known) == len(partitions):
-            outcome = await self._prefixes.prepare(remote, known)
+            outcome = await self._prefixes.prepare(topic, remote, known)
             return outcome.waits, outcome.refused
         seen = {number: new.bounds for number, new in partitions.items() if new.bounds is not None}
         reason = None if shared or preserve else discovery_rules.occupied_refusal(remote, seen)

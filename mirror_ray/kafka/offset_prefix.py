@@ -17,7 +17,7 @@ from mirror_ray.records.batch import rewrite
 from mirror_ray.records.filler import filler_batch, most_fillers
 
 _PURPOSE: Final = "prefix"
-#: Of a batch: a broker takes 6 to 7 million of them in a second, in batches of that size.
+#: Of a batch; what a broker takes of them in a second is in ``topics.preservation``.
 _FILLERS: Final = 1_000_000
 
 

@@ -14,12 +14,17 @@ from mirror_ray.kafka.errors import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_info,
+    protocol_error,
 )
+from mirror_ray.kafka.fetch import FetchParameters
+from mirror_ray.kafka.last_batch import read_last_batches
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer, SizeAnswer
 from mirror_ray.kafka.metadata import PartitionMetadata, TopicMetadata
+from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
 from mirror_ray.topics.comparison import Aspect, PartitionFacts, SideFacts
 from mirror_ray.topics.remote_topics import Configs
@@ -101,6 +106,40 @@ class ClusterReader:
             }
             facts[name] = _facts(topic, found, configs.get(name))
         return facts
+
+    async def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offsets with a record at or after these times, of partitions that have one and can be asked."""
+        answers = await self._cluster.list_offsets(times_ms, "read_uncommitted")
+        return {key: answer.offset for key, answer in answers.items() if not answer.error_code and answer.offset >= 0}
+
+    async def last_producers(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Whose the batches before these log ends are: producer ids, of the partitions that can be read."""
+        topics = self._cluster.metadata.topics
+        ids = {partition: topics[partition.topic].topic_id for partition in ends}
+        found = await read_last_batches(self._cluster, ids, ends)
+        return {partition: batch.producer_id for partition, batch in found.batches.items()}
+
+    async def read_at(self, partition: TopicPartition, offset: int, max_bytes: int) -> list[RecordBatch]:
+        """Batches of a partition from an offset on: one whole, however large, and more up to ``max_bytes``.
+
+        Raises:
+            OSError, MirrorError: The partition can't be read.
+        """
+        metadata = self._cluster.metadata
+        connection = await self._cluster.connect(metadata.leader(partition), "samples")
+        parameters = FetchParameters(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=max_bytes,
+            max_partition_bytes=max_bytes,
+            read_committed=False,
+            rack="",
+        )
+        ids = {partition: metadata.topics[partition.topic].topic_id}
+        ((_, fetched),) = await fetch_at(connection, ids, {partition: offset}, parameters)
+        if fetched.error_code:
+            raise protocol_error(fetched.error_code, f"read {partition} from {offset}")
+        return iter_batches(fetched.records)
 
 
 async def refresh_all(readers: Iterable[ClusterReader]) -> None:

@@ -10,6 +10,7 @@ from mirror_ray.config.flow_rules import config_filter
 from mirror_ray.config.internal_topics import InternalTopic, offset_topics
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.errors import ConfigError, KafkaProtocolError, MirrorError
+from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.start import EARLIEST, StartPosition, out_of_bounds
@@ -70,6 +71,8 @@ class PlanFacts:
     merged: Collection[str] = ()
     sources: Mapping[str, SideFacts] = field(default_factory=dict)
     remotes: Mapping[str, SideFacts] = field(default_factory=dict)
+    #: Remote partitions whose prefix this flow has begun to fill (``topics.preservation``).
+    begun_prefixes: Collection[TopicPartition] = ()
 
 
 def plan_flow(facts: PlanFacts) -> FlowPlan:
@@ -83,7 +86,7 @@ def plan_flow(facts: PlanFacts) -> FlowPlan:
     if not flow.enabled:
         return FlowPlan(flow=flow.name, enabled=False, internal_topics=internal)
     topics = tuple(_remote_topics(facts))
-    starts = _starts(flow, facts.state, facts.remote_names)
+    starts = start_positions(facts)
     changed = _changed_starts(flow, facts.state, facts.remote_names)
     return FlowPlan(
         flow=flow.name,
@@ -102,6 +105,22 @@ def plan_flow(facts: PlanFacts) -> FlowPlan:
             *((changed,) if changed else ()),
         ),
     )
+
+
+def start_positions(facts: PlanFacts) -> dict[str, StartPosition]:
+    """Where those topics begin that have no progress.
+
+    A topic that came after the flow begins at its earliest record, whatever the config says.
+    """
+    flow, state = facts.flow, facts.state
+    copied = {partition.topic for partition in state.partitions}
+    rules = rules_of(flow)
+    anew = state.flow is None or state.flow.selection != selection_of(flow)
+    return {
+        topic: rules.of(topic) if anew else state.starts.get(topic, EARLIEST)
+        for topic in facts.remote_names
+        if topic not in copied
+    }
 
 
 def flow_topics(facts: PlanFacts, plan: FlowPlan, failures: Iterable[MirrorError]) -> FlowTopics:
@@ -200,7 +219,11 @@ def _refusals(facts: PlanFacts) -> list[str]:
             if flow.trouble.policy_for(fault.kind) == "stop":
                 of_identity.append(f"{fault.kind}: {fault.text}; `mirror-ray resolve` answers it once the flow runs")
         elif remote is not None and remote_name not in shared:
-            uncounted[remote_name] = unaccounted(side, _side(remote), records)
+            uncounted[remote_name] = [
+                number
+                for number in unaccounted(side, _side(remote), records)
+                if TopicPartition(remote_name, number) not in facts.begun_prefixes
+            ]
     occupied = (occupied_refusal(name, _bounds(facts.remotes[name], numbers)) for name, numbers in uncounted.items())
     return [*of_identity, *(why for why in occupied if why is not None)]
 
@@ -235,19 +258,6 @@ def _bounds(remote: SideFacts, numbers: Iterable[int]) -> dict[int, TargetLogBou
 
 def _records_of(state: FlowStateRecords, topic: str) -> dict[int, PartitionRecord]:
     return {key.partition: record for key, record in state.partitions.items() if key.topic == topic}
-
-
-def _starts(flow: FlowSettings, state: FlowStateRecords, topics: Iterable[str]) -> dict[str, StartPosition]:
-    """Where those topics begin that have no progress.
-
-    A topic that came after the flow begins at its earliest record, whatever the config says.
-    """
-    copied = {partition.topic for partition in state.partitions}
-    rules = rules_of(flow)
-    anew = state.flow is None or state.flow.selection != selection_of(flow)
-    return {
-        topic: rules.of(topic) if anew else state.starts.get(topic, EARLIEST) for topic in topics if topic not in copied
-    }
 
 
 def _changed_starts(flow: FlowSettings, state: FlowStateRecords, topics: Collection[str]) -> str | None:

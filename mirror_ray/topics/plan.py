@@ -8,6 +8,7 @@ from typing import Literal
 
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import NewRemoteTopic
+from mirror_ray.topics.preservation import PreservationCost
 from mirror_ray.topics.remote_topics import RemoteTopicPlan, SharedRemote
 
 ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID", "GROUP"]
@@ -51,6 +52,8 @@ class FlowPlan:
     topics: tuple[RemoteTopicPlan, ...] = ()
     #: Where topics without progress begin, by source topic.
     begins: Mapping[str, str] = field(default_factory=dict)
+    #: What it costs to begin those of them whose offsets are preserved.
+    preserved: tuple[PreservationCost, ...] = ()
     #: Topics of our own that would be created on the target.
     internal_topics: tuple[NewRemoteTopic, ...] = ()
     #: Topics that would not be copied, one sentence each: filled by others, recreated, or not to be created.

@@ -18,6 +18,7 @@ from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.topics.cluster_reader import ClusterReader, refresh_all
 from mirror_ray.topics.flow_plan import PlanFacts, flow_topics, plan_flow
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, RequiredRight, SystemPlan
+from mirror_ray.topics.preservation_costs import begun_prefixes, preservation_costs
 from mirror_ray.topics.remote_topics import find_shared
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
 
@@ -123,8 +124,11 @@ async def _plan_flow(facts: PlanFacts, source: ClusterReader, target: ClusterRea
     if facts.flow.enabled:
         facts = await _with_topics(facts, source, target)
     plan = plan_flow(facts)
+    preserved = await preservation_costs(facts, source) if facts.flow.enabled else ()
+    too_long = (cost.refusal(facts.flow.offsets.prefix_max) for cost in preserved)
     failures = await asyncio.to_thread(_dry_run, plan, target)
-    return replace(plan, refused=(*plan.refused, *map(str, failures))), flow_topics(facts, plan, failures)
+    refused = (*plan.refused, *filter(None, too_long), *map(str, failures))
+    return replace(plan, preserved=preserved, refused=refused), flow_topics(facts, plan, failures)
 
 
 async def _with_topics(facts: PlanFacts, source: ClusterReader, target: ClusterReader) -> PlanFacts:
@@ -134,7 +138,8 @@ async def _with_topics(facts: PlanFacts, source: ClusterReader, target: ClusterR
     names = {topic: remote for topic, remote in facts.remote_names.items() if topic not in refused}
     existing = facts.target_topics & set(names.values())
     sources, remotes = await asyncio.gather(source.read(names, sizes=False), target.read(existing, sizes=False))
-    return replace(facts, state=state, remote_names=names, name_refusals=refused, sources=sources, remotes=remotes)
+    facts = replace(facts, state=state, remote_names=names, name_refusals=refused, sources=sources, remotes=remotes)
+    return replace(facts, begun_prefixes=await begun_prefixes(facts, target))
 
 
 def _dry_run(plan: FlowPlan, target: ClusterReader) -> list[MirrorError]:

@@ -118,6 +118,7 @@ FLOW_KEYS: Final = (
     used("offsets", "offsets.mode", ValueKind.WORD, "translate", OURS),
     used("offsets.topics", "offsets.topics", ValueKind.LIST, ".*", OURS),
     used("offsets.gap.markers", "offsets.gap_markers", ValueKind.INTEGER, "1000", OURS),
+    used("offsets.prefix.max", "offsets.prefix_max", ValueKind.INTEGER, "5000000000", OURS),
     used("topics.start.overrides", "topics.start_overrides", ValueKind.LIST, text=OURS),
     used("limits.bytes.per.second", "limits.bytes_per_second", ValueKind.INTEGER, text=OURS, silent="none"),
     used("limits.topics", "limits.topics", ValueKind.LIST, text=OURS),

@@ -22,7 +22,6 @@ from mirror_ray.config.settings.flow import GroupSettings as GroupSettings
 from mirror_ray.config.settings.flow import HeartbeatSettings as HeartbeatSettings
 from mirror_ray.config.settings.flow import NamesOfFlow as NamesOfFlow
 from mirror_ray.config.settings.flow import NativeFlow as NativeFlow
-from mirror_ray.config.settings.flow import OffsetSettings as OffsetSettings
 from mirror_ray.config.settings.flow import OffsetSyncSettings as OffsetSyncSettings
 from mirror_ray.config.settings.flow import PolicySettings as PolicySettings
 from mirror_ray.config.settings.flow import ProduceSettings as ProduceSettings
@@ -34,6 +33,7 @@ from mirror_ray.config.settings.flow import StatisticsSettings as StatisticsSett
 from mirror_ray.config.settings.flow import TopicSettings as TopicSettings
 from mirror_ray.config.settings.flow import TransformSettings as TransformSettings
 from mirror_ray.config.settings.flow import TransformStep as TransformStep
+from mirror_ray.config.settings.offsets import OffsetSettings as OffsetSettings
 from mirror_ray.config.settings.system import SPARK_SIZE as SPARK_SIZE
 from mirror_ray.config.settings.system import AlertSettings as AlertSettings
 from mirror_ray.config.settings.system import AuditSettings as AuditSettings

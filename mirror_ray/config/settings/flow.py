@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.limits import LimitSettings
 from mirror_ray.config.numbers import (
-    GapMarkers,
     Hops,
     IntervalSeconds,
     Milliseconds,
@@ -20,6 +19,7 @@ from mirror_ray.config.numbers import (
     SocketBytes,
 )
 from mirror_ray.config.options import OptionValue, revealed
+from mirror_ray.config.settings.offsets import OffsetSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.filters import literal_topic
@@ -160,24 +160,6 @@ class ProduceSettings(Settings):
     max_request_bytes: RequestBytes = 8 << 20
     request_timeout_ms: Milliseconds = 30_000
     send_buffer_bytes: SocketBytes = -1
-
-
-class OffsetSettings(Settings):
-    """Whether records have the same offsets on the target as on the source."""
-
-    #: ``translate``: offsets differ, and groups' are translated. ``preserve``: offsets are the same on both clusters.
-    mode: Literal["translate", "preserve"] = "translate"
-    #: Patterns of the source topics whose offsets are preserved, where ``mode`` is ``preserve``.
-    topics: tuple[str, ...] = (".*",)
-    #: A gap of up to so many offsets is filled by markers, which no consumer sees; a longer one by fillers and one
-    #: marker, and ``read_uncommitted`` consumers see the fillers.
-    gap_markers: GapMarkers = 1_000
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_mode_alone(cls, value: object) -> object:
-        """``offsets: preserve`` in YAML."""
-        return {"mode": value} if isinstance(value, str) else value
 
 
 class FaultSettings(Settings):

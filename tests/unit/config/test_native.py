@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 import mirror_ray.config
 from mirror_ray.config.load import load_settings
@@ -155,6 +157,35 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
 def test_schema_is_current() -> None:
     """``python -m mirror_ray.config.reference`` writes it."""
     assert json.loads((_ROOM / "schema.json").read_text()) == json_schema()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "fits"),
+    [
+        ("preserve", True),
+        ("translate", True),
+        ("{mode: preserve, topics: [orders], gap_markers: 3, prefix_max: 0}", True),
+        ("keep", False),
+        ("{mode: keep}", False),
+        ("{mode: preserve, gap.markers: 3}", False),
+        ("{prefix_max: -1}", False),
+        ("[preserve]", False),
+    ],
+)
+def test_schema_has_both_forms_of_offsets(offsets: str, fits: bool, load: Load) -> None:
+    """The word and the section, in a flow and in defaults: what the schema takes is what is loaded."""
+    validator = Draft202012Validator(json_schema())
+    for section in (
+        f"flows:\n  A->B: {{offsets: {offsets}}}\n",
+        f"defaults: {{offsets: {offsets}}}\nflows: {{A->B: {{}}}}\n",
+    ):
+        document = yaml.safe_load(_BASE.replace('"a:1, a:2"', "[a:1]") + section)
+        assert validator.is_valid(document) is fits
+        if fits:
+            load(section, _BASE, ".yaml")
+        else:
+            with pytest.raises(ConfigError, match="offsets"):
+                load(section, _BASE, ".yaml")
 
 
 def test_example_of_the_docs_loads(tmp_path: Path) -> None:

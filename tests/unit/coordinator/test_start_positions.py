@@ -99,6 +99,31 @@ async def test_a_prefix_that_was_begun_goes_on(world: World) -> None:
     assert "its partition 0 ends at 500" in reasons["long"]
 
 
+async def test_a_prefix_above_the_bound_is_not_filled(world: World) -> None:
+    """The partitions of a topic count together; it waits with a reason and an event, until the bound is raised."""
+    for topic, partitions in (("orders", 1), ("long", 2)):
+        world.kafka.add_topic("A", topic, partitions)
+    for key in (TopicPartition("orders", 0), TopicPartition("long", 0), TopicPartition("long", 1)):
+        world.kafka.source_starts[key] = world.kafka.source_ends[key] = 600
+    coordinator = await world.running(settings(flow(offsets={"mode": "preserve", "prefix_max": 1199})))
+    await world.until_held(ORDERS)
+    assert world.kafka.log.beginning("fill") == ["fill A.orders-0 from 0 to 600 as 4242"]
+    (line,) = [row for row in await coordinator.topics() if row.topic == "long"]
+    assert line.state == "refused"
+    words = (
+        "A.long has to be filled with 1,200 offsets",
+        "about 0 s",
+        "offsets.prefix.max = 1,199",
+        "leave long out of",
+    )
+    assert [word for word in words if word not in (line.reason or "")] == []
+    told = [event for event in await coordinator.events() if event.subject == "long" and "1,200 offsets" in event.text]
+    assert [event.level for event in told] == ["error"]
+    await coordinator.apply(settings(flow(offsets={"mode": "preserve", "prefix_max": 1200})))
+    await eventually(lambda: {partition("long"), partition("long", 1)} <= world.first.held.keys())
+    assert len(world.kafka.log.beginning("fill")) == 3
+
+
 async def test_who_had_a_partition_is_fenced_before_it_is_handed_out_again(world: World) -> None:
     """An open transaction of a replicator that died would leave its marker somewhere in the log."""
     await world.copying("orders", wanted=settings(flow(**PRESERVE)))
