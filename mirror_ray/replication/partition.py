@@ -105,8 +105,8 @@ class PartitionReplication(PartitionSource):
         if gap is None or end is None:
             return
         self.segments.add(((gap.start, end - gap.start),), gap.start, self.acknowledged.next_sequence)
-        self.position.filled(end)
         ready = self.pipeline.ready
+        self.position.filled(end, ready[0].source_epoch if ready else -1)
         if ready and ready[0].source_first == end:
             ready[0].behind_gap = False
 

@@ -65,11 +65,19 @@ class ReplicationPosition:
         now = self.acknowledged
         self.acknowledged = replace(now, source_offset=max(next_offset, now.source_offset), source_epoch=epoch)
 
-    def filled(self, end: int) -> None:
-        """Move over a gap, where offsets are preserved: the target's log has come to ``end``, without a record."""
+    def filled(self, end: int, epoch: int) -> None:
+        """Move over a gap, where offsets are preserved: the target's log has come to ``end``, without a record.
+
+        ``epoch`` is the source leader's of what follows the gap, -1 for not known: that of what lies before it may
+        have ended in the gap, and then the source would seem to have lost what is behind.
+        """
         now = self.acknowledged
         self.acknowledged = replace(
-            now, source_offset=max(end, now.source_offset), target_offset=end, sequence=now.next_sequence
+            now,
+            source_offset=max(end, now.source_offset),
+            target_offset=end,
+            sequence=now.next_sequence,
+            source_epoch=epoch if end > now.source_offset else now.source_epoch,
         )
 
     # ---- what the target says

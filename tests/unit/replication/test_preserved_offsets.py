@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from mirror_ray.model.offset_pair import OffsetPair
@@ -48,6 +50,37 @@ def test_a_gap_is_filled_bit_by_bit(copy: PartitionReplication) -> None:
         copy.gap_filled(start + 1)
     sent = copy.take()
     assert (sent.target_offset, sent.sequence) == (13, 11)
+
+
+@pytest.mark.parametrize("in_full", [True, False])
+def test_behind_a_gap_the_sources_epoch_is_that_of_what_follows(copy: PartitionReplication, *, in_full: bool) -> None:
+    """The leader may have changed in the gap: the epoch before it then ends before the position, as in a cut log."""
+    fetched(copy, of_epoch(3, batch(10, [(0, b"a")])), of_epoch(5, batch(13, [(0, b"b")])))
+    copy.take()
+    copy.answered(10)
+    assert copy.acknowledged.source_epoch == 3
+    gap = copy.open_gap
+    assert gap == OffsetGap(11, 13)
+    copy.fill(gap)
+    end = 13 if in_full else 12
+    copy.gap_filled(end)
+    copy.interrupt(None)
+    establish(copy, TargetLog(end=end))
+    assert (copy.fetch_offset, copy.fetch_epoch) == (end, 5)
+
+
+def test_behind_a_gap_that_was_forgotten_the_sources_epoch_is_not_known(copy: PartitionReplication) -> None:
+    """What follows was dropped while the gap was filled."""
+    fetched(copy, of_epoch(3, batch(10, [(0, b"a")])), of_epoch(5, batch(13, [(0, b"b")])))
+    copy.take()
+    copy.answered(10)
+    gap = copy.open_gap
+    assert gap is not None
+    copy.fill(gap)
+    copy.interrupt(None)
+    copy.gap_filled(13)
+    establish(copy, TargetLog(end=13))
+    assert (copy.fetch_offset, copy.fetch_epoch) == (13, -1)
 
 
 def test_a_gap_at_the_end_is_filled_too(copy: PartitionReplication) -> None:
@@ -139,6 +172,11 @@ def test_fillers_are_for_gaps_that_markers_alone_would_take_too_long_for() -> No
     assert [fillers_of(OffsetGap(5, 5 + length), 3) for length in (1, 3, 4, 1000)] == [0, 0, 3, 999]
     assert [fillers_of(OffsetGap(5, 5 + length), 3, 8) for length in (3, 4, 1000)] == [0, 1, 991]
     assert fillers_of(OffsetGap(0, 5_000_000), 3) == 100_000
+
+
+def of_epoch(epoch: int, data: bytes) -> bytes:
+    """The batch as a leader of that epoch has it."""
+    return data[:12] + struct.pack(">i", epoch) + data[16:]
 
 
 def _read_ours(copy: PartitionReplication) -> None:
