@@ -49,6 +49,14 @@ def chaos(
             help="How often brokers look for producers to forget, those of old records; Kafka's default is 600.",
         ),
     ] = 600.0,
+    preserve_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--preserve-offsets",
+            help="The flows have offsets = preserve, the sources begin at offsets of 1,000,000 and 3,000,000,000, and"
+            " groups commit: records and groups must have the same offsets on both sides. Takes some minutes more.",
+        ),
+    ] = False,
     name: NameOption = "chaos",
 ) -> None:
     """Kill and freeze replicators, the coordinator and brokers while records flow, then compare every record.
@@ -61,7 +69,10 @@ def chaos(
     if own_ray.find(name) is not None:
         raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
     with foreground.interruptible():
-        outcome = _run(name, directory, ChaosSettings(seed=seed, faults=faults, forget_every_s=forget_every_s))
+        settings = ChaosSettings(
+            seed=seed, faults=faults, forget_every_s=forget_every_s, preserve_offsets=preserve_offsets
+        )
+        outcome = _run(name, directory, settings)
     text = chaos_report(outcome)
     out().print(text, soft_wrap=True)
     if report_path is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
-from mirror_ray.lab.chaos.topology import TARGETS, TOPICS
+from mirror_ray.lab.chaos.topology import TARGETS, Topic
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.kafka_client import TopicTail, client_config
 
@@ -33,20 +33,20 @@ class _PartitionArrivals:
 
 
 class ArrivalWatch:
-    """Reads every remote topic as it grows, as long as the context lasts. The remote topics must exist."""
+    """Reads the remote topics as they grow, as long as the context lasts. The remote topics must exist."""
 
-    def __init__(self, clusters: Mapping[str, DevCluster]) -> None:
+    def __init__(self, clusters: Mapping[str, DevCluster], topics: Sequence[Topic]) -> None:
         now_s = time.monotonic()
         self._arrivals = {
-            partition: _PartitionArrivals(now_s) for topic in TOPICS for partition in topic.remote_partitions
+            partition: _PartitionArrivals(now_s) for topic in topics for partition in topic.remote_partitions
         }
         #: Partitions that have new records all the time, not only when a transaction ends.
         self._steady = {
-            partition for topic in TOPICS if not topic.transactions for partition in topic.remote_partitions
+            partition for topic in topics if not topic.transactions for partition in topic.remote_partitions
         }
         self._tails = []
         for alias, cluster in clusters.items():
-            copied = [topic.remote_partitions for topic in TOPICS if TARGETS[topic.cluster] == alias]
+            copied = [topic.remote_partitions for topic in topics if TARGETS[topic.cluster] == alias]
             partitions = [TopicPartition(*partition, OFFSET_BEGINNING) for partition in chain.from_iterable(copied)]
             self._tails.append(TopicTail(client_config(cluster), partitions, self._note))
         self._stack = ExitStack()

@@ -16,6 +16,13 @@ are those whose transaction the source, with its only broker fenced, has not end
 repeats the source as a consumer of committed records reads it. A compacted source holds less than was written; where
 only the source is compacted every record of the copy is checked, where both are the last record of each key."""
 
+_ABOUT_OFFSETS = """\
+The flows have `offsets = preserve`. Each record of the copy is at the source's offset, and both logs end alike; of a
+compacted topic the last value of each key is at the same offset, and what one side alone holds, the other side's
+cleaner has taken. Three groups commit in each topic on its source meanwhile, at its end or anywhere before it, also at
+markers and aborted records: on the target they have the same offsets. The remote topic that begins beyond 2^31 is
+brought there during the first half of the faults."""
+
 _REPEATED = "the same faults in the same order and for as long. What they\nmeet is never the same."
 
 _ABOUT_FAULTS = """\
@@ -37,11 +44,14 @@ class ChaosSettings:
     faults: int
     #: How often the brokers look for producers to forget, those of old records.
     forget_every_s: float
+    #: Whether records are to have the same offsets on the target as on the source.
+    preserve_offsets: bool = False
 
     @property
     def command(self) -> str:
         """The command that repeats it."""
         more = "" if self.forget_every_s == FORGET_EVERY_S else f" --forget-every {self.forget_every_s:g}"
+        more += " --preserve-offsets" if self.preserve_offsets else ""
         return f"mirror-ray chaos --faults {self.faults} --seed {self.seed}{more}"
 
 
@@ -92,14 +102,23 @@ class ChaosOutcome:
     topics: tuple[TopicOutcome, ...]
     #: What did not recover in time, or was not copied in the end; one sentence each.
     stuck: tuple[str, ...]
+    #: How many committed offsets of groups are the same on both sides, where offsets are preserved.
+    group_offsets: int = 0
+    #: Groups whose offsets are not; one sentence each.
+    group_differences: tuple[str, ...] = ()
     duration_s: float
     #: Where and with what it ran.
     machine: str
 
     @property
     def equal(self) -> bool:
-        """Whether every fault was survived and every copy is what it should be."""
-        return not self.stuck and bool(self.topics) and not any(topic.differences for topic in self.topics)
+        """Whether every fault was survived, and every copy and every group is what it should be."""
+        return not self.stuck and bool(self.topics) and not self.differences
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What is not as it should be, one sentence each."""
+        return (*(difference for topic in self.topics for difference in topic.differences), *self.group_differences)
 
     @property
     def source_problems(self) -> tuple[str, ...]:
@@ -116,30 +135,31 @@ class ChaosOutcome:
             return "NO VERDICT: a source is not what its writers know, so the run itself is at fault"
         if self.stuck:
             return f"STUCK after {len(self.faults)} of {self.settings.faults} faults: not everything was copied"
+        if self.group_differences:
+            compared += f", and {self.group_offsets:,} offsets of groups"
         if not self.equal:
-            wrong = sum(len(topic.differences) for topic in self.topics)
-            return f"DIFFERENT: {wrong} of {compared} are not what they should be"
-        return f"EQUAL: {compared}; nothing lost, nothing doubled, order kept"
+            return f"DIFFERENT: {len(self.differences)} of {compared} are not what they should be"
+        same = f"; each record and {self.group_offsets:,} offsets of groups where they are on the source"
+        kept = same if self.settings.preserve_offsets else ""
+        return f"EQUAL: {compared}{kept}; nothing lost, nothing doubled, order kept"
 
 
 def chaos_report(outcome: ChaosOutcome) -> str:
     """The report in Markdown."""
     settings = outcome.settings
-    problems = [
-        *outcome.stuck,
-        *outcome.source_problems,
-        *(difference for topic in outcome.topics for difference in topic.differences),
-    ]
+    problems = [*outcome.stuck, *outcome.source_problems, *outcome.differences]
     counts = Counter((done.fault.action, done.fault.victim) for done in outcome.faults)
     return document(
         [
-            f"# Chaos run: {len(outcome.faults)} faults, seed {settings.seed}",
+            f"# Chaos run: {len(outcome.faults)} faults, seed {settings.seed}"
+            + (", offsets preserved" if settings.preserve_offsets else ""),
             f"**{outcome.verdict}.**",
             f"`{settings.command}` repeats it: {_REPEATED}",
             f"{outcome.machine}. {outcome.duration_s / 60:.1f} minutes in all.",
             *(["## What is wrong", problem_list(problems)] if problems else []),
             "## Topics",
             _ABOUT_TOPICS,
+            _ABOUT_OFFSETS if settings.preserve_offsets else "",
             _topic_table(outcome.topics),
             "## Faults",
             "\n".join(f"- {action} {victim}: {number}" for (action, victim), number in sorted(counts.items())),

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mirror_ray.lab.chaos.chaos_report import TopicOutcome
+from mirror_ray.lab.chaos.same_offsets import judge_compacted_offsets, judge_offsets
 from mirror_ray.lab.chaos.topology import TARGETS, Topic
 from mirror_ray.lab.chaos.writers import ChaosLoad
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.judge import CopyVerdict, judge_compacted, judge_copy, judge_source
-from mirror_ray.lab.kafka_client import read_partition, read_placed
+from mirror_ray.lab.kafka_client import high_watermarks, read_partition, read_placed
 
 
-def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosLoad) -> TopicOutcome:
-    """Compare every record of every partition, once nobody writes. Raises MirrorError if a partition can't be read."""
+def compare_topic(
+    topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosLoad, *, preserve_offsets: bool
+) -> TopicOutcome:
+    """Compare every record of every partition, once nobody writes; with ``preserve_offsets`` also where each one is.
+
+    Raises:
+        MirrorError: A partition can't be read.
+    """
     source, target = clusters[topic.cluster], clusters[TARGETS[topic.cluster]]
     verdicts: list[CopyVerdict] = []
     differences, problems = [], []
     twice = ended_otherwise = 0
     for number in range(topic.partitions):
-        verdict = _judge_partition(topic, source, target, number)
+        verdict = _judge(topic, source, target, number, preserve_offsets=preserve_offsets)
         verdicts.append(verdict)
         if verdict.difference is not None:
             differences.append(f"{topic.flow} {topic.remote_name}-{number}: {verdict.difference}")
@@ -51,16 +58,32 @@ def compare_topic(topic: Topic, clusters: Mapping[str, DevCluster], load: ChaosL
     )
 
 
-def _judge_partition(topic: Topic, source: DevCluster, target: DevCluster, partition: int) -> CopyVerdict:
-    if topic.kind == "compacted":
-        return judge_compacted(
-            read_placed(source, topic.name, partition),
-            read_placed(target, topic.remote_name, partition),
-            cleaned=topic.remote_is_cleaned,
+def log_ends_apart(topics: Sequence[Topic], clusters: Mapping[str, DevCluster]) -> list[str]:
+    """Partitions whose log ends elsewhere than the source's. Raises MirrorError if the leaders don't answer."""
+    found = []
+    for topic in topics:
+        wanted = high_watermarks(clusters[topic.cluster], topic.name, topic.partitions)
+        copied = high_watermarks(clusters[TARGETS[topic.cluster]], topic.remote_name, topic.partitions)
+        found += [
+            f"{topic.flow} {topic.remote_name}-{number} ends at {copied[number]}, its source at {end}"
+            for number, end in wanted.items()
+            if copied[number] != end
+        ]
+    return found
+
+
+def _judge(
+    topic: Topic, source: DevCluster, target: DevCluster, partition: int, *, preserve_offsets: bool
+) -> CopyVerdict:
+    if topic.kind != "compacted" and not preserve_offsets:
+        return judge_copy(
+            read_partition(source, topic.name, partition), read_partition(target, topic.remote_name, partition)
         )
-    return judge_copy(
-        read_partition(source, topic.name, partition), read_partition(target, topic.remote_name, partition)
-    )
+    held, copied = read_placed(source, topic.name, partition), read_placed(target, topic.remote_name, partition)
+    if topic.kind != "compacted":
+        return judge_offsets(held, copied)
+    judge = judge_compacted_offsets if preserve_offsets else judge_compacted
+    return judge(held, copied, cleaned=topic.remote_is_cleaned)
 
 
 def _kind(topic: Topic) -> str:
@@ -68,4 +91,6 @@ def _kind(topic: Topic) -> str:
     if topic.kind == "compacted":
         words += ["on both sides"] if topic.remote_is_cleaned else ["on the source"]
         words += ["and transactional"] if topic.transactions else []
+    if topic.first_offset:
+        words += [f"from offset {topic.first_offset:,}"]
     return " ".join(words)

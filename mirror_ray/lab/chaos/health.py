@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
 from mirror_ray.lab.chaos import schedule
 from mirror_ray.lab.chaos.arrivals import ArrivalWatch
-from mirror_ray.lab.chaos.topology import TOPICS
+from mirror_ray.lab.chaos.topology import Topic
 from mirror_ray.mirror import Mirror
 from mirror_ray.observe.status import PartitionStatus
 
@@ -22,14 +22,14 @@ class SystemHealth:
         self._events = events
         self._noted: set[tuple[int, str]] = set()
 
-    def not_copying(self) -> list[str]:
-        """Partitions of the run that are not copied."""
+    def not_copying(self, topics: Sequence[Topic]) -> list[str]:
+        """Partitions of these topics that are not copied."""
         found = self._statuses()
-        wanted = [(topic.flow, topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
+        wanted = [(topic.flow, topic.name, number) for topic in topics for number in range(topic.partitions)]
         missing = ["{} {}-{}: not known".format(*key) for key in wanted if key not in found]
         return missing + [str(found[key]) for key in wanted if key in found and found[key].state != "copying"]
 
-    def unhealthy(self, watch: ArrivalWatch, since_s: float) -> list[str]:
+    def unhealthy(self, topics: Sequence[Topic], watch: ArrivalWatch, since_s: float) -> list[str]:
         """Replicators that are missing, partitions that are not copied, and those with nothing new since then."""
         running = [
             replicator
@@ -39,7 +39,7 @@ class SystemHealth:
         missing = len(schedule.REPLICATORS) - len(running)
         return [
             *([f"{missing} replicators don't run"] if missing else []),
-            *self.not_copying(),
+            *self.not_copying(topics),
             *(f"{partition}: nothing arrives" for partition in watch.silent_since(since_s)),
         ]
 

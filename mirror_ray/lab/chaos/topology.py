@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -32,6 +32,9 @@ _CLEANED_AT_ONCE: Final = {
 #: Records are old, so what counts for the cleaner is older still.
 _NEVER_CLEANED: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(100 * 365 * 86_400_000)}
 
+#: A remote log that is to begin behind it is not there within seconds: a broker takes ten million fillers a second.
+_LATE: Final = 100_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
@@ -47,6 +50,10 @@ class Topic:
     #: How many writers, each of so many records a second.
     writers: int = 1
     records_per_s: int = 100
+    #: How long a writer waits for more records of a batch, in ms.
+    linger_ms: int = 10
+    #: Where the logs of all its partitions begin.
+    first_offset: int = 0
     #: Whether the writers use transactions. The compacted topic whose every copied record is checked is written so:
     #: a retry after the broker forgot the writer would be there twice, and cleaning would hide that from us.
     transactions: bool = False
@@ -60,6 +67,11 @@ class Topic:
     def remote_name(self) -> str:
         """By the DefaultReplicationPolicy."""
         return f"{self.cluster}.{self.name}"
+
+    @property
+    def begins_late(self) -> bool:
+        """Whether the copy begins minutes after the flow: its remote log is brought to the source's first offset."""
+        return self.first_offset > _LATE
 
     @property
     def remote_is_cleaned(self) -> bool:
@@ -76,7 +88,8 @@ class Topic:
         return NewTopic(self.name, self.partitions, 1, config=dict(self.configs))
 
 
-TOPICS: Final = (
+#: Topics whose copies have offsets of their own.
+TRANSLATED: Final = (
     Topic(cluster="A", name="orders", kind="plain", partitions=4, records_per_s=300),
     Topic(cluster="A", name="payments", kind="transactional", partitions=2, writers=2, transactions=True),
     Topic(
@@ -93,38 +106,85 @@ TOPICS: Final = (
     Topic(cluster="B", name="transfers", kind="transactional", partitions=2, writers=2, transactions=True),
 )
 
+#: Topics whose offsets are preserved: the same ones, one in batches of few records, and one beyond 2^31.
+PRESERVED: Final = (
+    *(replace(topic, first_offset=1_000_000) for topic in TRANSLATED),
+    Topic(
+        cluster="A",
+        name="readings",
+        kind="plain",
+        partitions=2,
+        writers=2,
+        records_per_s=200,
+        linger_ms=0,
+        first_offset=1_000_000,
+    ),
+    Topic(
+        cluster="A",
+        name="archive",
+        kind="transactional",
+        partitions=1,
+        writers=2,
+        records_per_s=50,
+        transactions=True,
+        first_offset=3_000_000_000,
+    ),
+)
+
 
 #: Of the flows' ``mm2.properties``: remote topics keep a ``min.compaction.lag.ms`` of their own.
 _EXCLUDED: Final = (*TopicSettings().config_properties_exclude, "min.compaction.lag.ms")
-FLOW_PROPERTIES: Final = f"config.properties.exclude = {', '.join(_EXCLUDED)}\n"
+_TRANSLATED_PROPERTIES: Final = f"config.properties.exclude = {', '.join(_EXCLUDED)}\n"
+#: Groups commit until shortly before the end, and are to be in step soon after it.
+_PRESERVED_PROPERTIES: Final = f"""\
+{_TRANSLATED_PROPERTIES}A->B.offsets = preserve
+B->A.offsets = preserve
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+"""
+
+
+def topics_of(*, preserve_offsets: bool) -> tuple[Topic, ...]:
+    """The topics of a run in which offsets are preserved, or of one in which they are not."""
+    return PRESERVED if preserve_offsets else TRANSLATED
+
+
+def flow_properties(*, preserve_offsets: bool) -> str:
+    """What the flows' ``mm2.properties`` have beside the clusters."""
+    return _PRESERVED_PROPERTIES if preserve_offsets else _TRANSLATED_PROPERTIES
 
 
 @contextmanager
-def chaos_clusters(directory: Path, forget_every_s: float) -> Iterator[Mapping[str, DevCluster]]:
+def chaos_clusters(
+    directory: Path, forget_every_s: float, *, quick_start: bool = True
+) -> Iterator[Mapping[str, DevCluster]]:
     """Start clusters A and B, of one broker each; their data and logs stay in ``directory``.
 
-    ``forget_every_s``: how often the brokers look for producers to forget, those of old records.
+    ``forget_every_s``: how often the brokers look for producers to forget, those of old records. ``quick_start``: they
+    come up sooner, and are slower afterwards.
     """
     properties = {
         "producer.id.expiration.check.interval.ms": f"{1000 * forget_every_s:.0f}",
         # The cleaner comes every second, not every 15.
         "log.cleaner.backoff.ms": "1000",
     }
+    options = QUICK_START if quick_start else ()
     clusters = [
-        DevCluster(alias, data_dir=directory / alias, server_properties=properties, jvm_options=QUICK_START)
+        DevCluster(alias, data_dir=directory / alias, server_properties=properties, jvm_options=options)
         for alias in TARGETS
     ]
     with running_clusters(*clusters):
         yield dict(zip(TARGETS, clusters, strict=True))
 
 
-def create_all_topics(clusters: Mapping[str, DevCluster]) -> None:
+def create_all_topics(clusters: Mapping[str, DevCluster], topics: Sequence[Topic]) -> None:
     """Create the run's topics, and the remote topics that must exist before their flow creates them."""
     for alias, cluster in clusters.items():
-        new = [topic.new_topic() for topic in TOPICS if topic.cluster == alias]
+        new = [topic.new_topic() for topic in topics if topic.cluster == alias]
         new += [
             NewTopic(topic.remote_name, topic.partitions, 1, config=dict(topic.remote_configs))
-            for topic in TOPICS
+            for topic in topics
             if topic.remote_configs is not None and TARGETS[topic.cluster] == alias
         ]
         create_topics(cluster, new)

@@ -6,14 +6,14 @@ import random
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mirror_ray.lab.chaos.topology import TOPICS, Topic
+from mirror_ray.lab.chaos.topology import Topic
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.judge import AcknowledgedIds
 from mirror_ray.lab.kafka_client import client_config
@@ -56,7 +56,7 @@ class LoadWriter(LoadGenerator):
             # A broker that has forgotten the writer takes a batch behind one that it has just refused, and calls the
             # refused one, which comes again, a duplicate: acknowledged, and not there.
             "max.in.flight": 1,
-            "linger.ms": 10,
+            "linger.ms": topic.linger_ms,
             "compression.type": _CODECS[len(name) % len(_CODECS)],
             # It tries for ever.
             "message.timeout.ms": 0,
@@ -181,13 +181,13 @@ def _call(method: Callable[[float], None]) -> Literal["done", "abort", "fatal"]:
 class ChaosLoad:
     """All writers of the run."""
 
-    def __init__(self, clusters: Mapping[str, DevCluster], seed: int) -> None:
+    def __init__(self, clusters: Mapping[str, DevCluster], topics: Sequence[Topic], seed: int) -> None:
         """The topics must exist."""
         self.writers = tuple(
             (TransactionalWriter if topic.transactions else LoadWriter)(
                 clusters[topic.cluster], topic, f"{topic.name}-{number}", seed
             )
-            for topic in TOPICS
+            for topic in topics
             for number in range(1, topic.writers + 1)
         )
 

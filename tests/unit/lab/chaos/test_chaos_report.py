@@ -50,6 +50,30 @@ def test_the_command_is_told_whole() -> None:
     )
 
 
+PRESERVED = replace(OUTCOME, settings=replace(OUTCOME.settings, preserve_offsets=True), group_offsets=38)
+
+
+def test_a_run_with_preserved_offsets_says_so() -> None:
+    """In its title, its verdict and the command that repeats it."""
+    text = chaos_report(PRESERVED)
+    assert text.startswith("# Chaos run: 3 faults, seed 7, offsets preserved\n")
+    assert "; each record and 38 offsets of groups where they are on the source; nothing lost" in text
+    assert "`mirror-ray chaos --faults 3 --seed 7 --preserve-offsets`" in text
+    assert "`offsets = preserve`" in text
+    assert "preserve" not in chaos_report(OUTCOME)
+
+
+def test_a_group_that_is_elsewhere_is_a_difference() -> None:
+    """Though all records are where they should be."""
+    wrong = replace(PRESERVED, group_differences=("group readers is at {0: 7} in orders, and on B at {0: 6}",))
+    assert not wrong.equal
+    assert wrong.verdict == (
+        "DIFFERENT: 1 of 4 partitions, 1,003 records on the sources, and 38 offsets of groups are not what they "
+        "should be"
+    )
+    assert "- group readers is at {0: 7} in orders, and on B at {0: 6}" in chaos_report(wrong)
+
+
 def test_a_difference_is_told() -> None:
     """The first of them by name."""
     wrong = replace(OUTCOME, topics=(replace(TOPIC, differences=("A->B A.orders-0: record 7: twice",)),))
