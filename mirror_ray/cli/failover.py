@@ -56,6 +56,26 @@ StatusOption = Annotated[bool, typer.Option("--status", help="Show the flow's pl
 QuietOption = Annotated[
     float, typer.Option("--quiet-for", metavar="SECONDS", min=0, help="How long nothing must be written.")
 ]
+DivergedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--diverged",
+        metavar="[PATTERN=]POLICY",
+        help="What becomes of topics that hold records on the source which the target never got: recreate or append.",
+    ),
+]
+ExportOption = Annotated[
+    str,
+    typer.Option(
+        "--export-diverged",
+        metavar="topic|DIR",
+        help="Copy such records first: to topics SOURCE.TOPIC.diverged on the target, or to files in a directory.",
+    ),
+]
+NewTopicsOption = Annotated[
+    list[str] | None,
+    typer.Option("--new-topics", metavar="PATTERN", help="Topics that only the target has, to be copied, too."),
+]
 CatchUpOption = Annotated[
     float, typer.Option("--catch-up-within", metavar="SECONDS", min=0, help="How long to wait for the lag.")
 ]
@@ -119,17 +139,27 @@ def failback(
     yes: YesOption = False,
     quiet_s: QuietOption = 3.0,
     catch_up_s: CatchUpOption = 600.0,
+    diverged: DivergedOption = None,
+    export_diverged: ExportOption = "",
+    new_topics: NewTopicsOption = None,
     output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Bring the groups of a failover of FLOW back to its source, and resume the flow at its former position.
 
-    Nothing that both sides have is copied again. Exit codes as of `failover`.
+    Nothing that both sides have is copied again. Where topics keep their names, what was written on the target since
+    goes back in the same topics. Exit codes as of `failover`.
     """
     from mirror_ray.failover.plan import FailoverOptions
 
-    options = FailoverOptions(force=force, skip_active=skip_active)
+    options = FailoverOptions(
+        force=force,
+        skip_active=skip_active,
+        diverged=tuple(diverged or ()),
+        export_diverged=export_diverged,
+        new_topics=tuple(new_topics or ()),
+    )
     order = _order("failback", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
 
@@ -168,7 +198,8 @@ def _run(
 ) -> None:
     from mirror_ray.failover.run import carry_out
 
-    with find_system(config, name, address, order.flow) as (settings, mirror):
+    # A failback in topics that keep their names has the flow off meanwhile.
+    with find_system(config, name, address, order.flow, or_off=order.kind == "failback") as (settings, mirror):
         if status:
             _show_status(settings, order, output)
             return

@@ -51,9 +51,15 @@ def parse_flow(flow: str) -> FlowName:
 
 @contextmanager
 def find_system(
-    config: Path | None, name: str, address: str | None, flow: FlowName, *, must_answer: bool = False
+    config: Path | None,
+    name: str,
+    address: str | None,
+    flow: FlowName,
+    *,
+    must_answer: bool = False,
+    or_off: bool = False,
 ) -> Iterator[tuple[MirrorSettings, Mirror | None]]:
-    """Find the settings, and the running system if it has the flow.
+    """Find the settings, and the running system if it has the flow; with ``or_off`` also if the flow is off there.
 
     ``must_answer``: a running system that does not answer is an error, because of what it may do meanwhile. Otherwise
     the command goes on by the configuration, if there is one.
@@ -74,7 +80,10 @@ def find_system(
         return
     with mirror:
         try:
-            runs = any(status.flow == str(flow) for status in mirror.flows)
+            if or_off:
+                runs = any(known.name == flow for known in mirror.settings().flows)
+            else:
+                runs = any(status.flow == str(flow) for status in mirror.flows)
             settings = settings or mirror.settings()
         except NoAnswerError as error:
             if settings is None or must_answer:

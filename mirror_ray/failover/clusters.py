@@ -25,6 +25,7 @@ from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
 from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.subscription import Subscription
+from mirror_ray.model.topic_names import TopicNames
 from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
 from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.offsets.translator import log_bounds
@@ -42,6 +43,7 @@ class FailoverClusters:
         ahead: The flow ahead; for a failback it may be one that is not configured.
         back: The flow in the other direction, which may not be configured either.
         is_copied: Whether the flow ahead copies anything.
+        is_reversed: For a failback, whether the flow ahead copies in the flow's own topics, in its place.
         origin: The cluster that groups leave.
         destination: The cluster that they go to.
         maps: The maps of the flow ahead, where they are followed.
@@ -51,7 +53,14 @@ class FailoverClusters:
     """
 
     def __init__(
-        self, settings: MirrorSettings, flow: FlowName, kind: Kind, *, audit_log: AuditLog, follow: bool = True
+        self,
+        settings: MirrorSettings,
+        flow: FlowName,
+        kind: Kind,
+        *,
+        audit_log: AuditLog,
+        follow: bool = True,
+        is_reversed: bool = False,
     ) -> None:
         """Prepare. Without ``follow`` no map is read.
 
@@ -60,6 +69,7 @@ class FailoverClusters:
         """
         self.flow = settings.flow(flow)
         self.kind = kind
+        self.is_reversed = is_reversed
         self.audit_log = audit_log
         self._follow = follow
         self.ahead, self.is_copied = self.flow, self.flow.enabled
@@ -130,6 +140,11 @@ class FailoverClusters:
     def is_routed(self, topic: str) -> bool:
         """Whether a topic on the origin was filled by a route of the flow back."""
         return any(route.name.route == topic for route in self._routes_back)
+
+    @property
+    def names_of_flow(self) -> TopicNames:
+        """For a failback, the names that the flow gives; one that is reversed is off, so that no other flow knows."""
+        return replication_rules(self.flow).names if self.is_reversed else self.rules.names_back
 
     def maps_of(self, remote: str) -> FlowMaps:
         """The maps that a topic on the destination is in."""

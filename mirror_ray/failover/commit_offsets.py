@@ -242,11 +242,12 @@ def _checkpoint(
 
 def _handed_back(clusters: FailoverClusters, offsets: TranslatedGroups) -> list[GroupCheckpoint]:
     """What groups committed on the target counts as ours from now on, so that the group sync moves it on again."""
-    names = clusters.rules.names_back
+    names = clusters.names_of_flow
     back: dict[tuple[str, TopicPartition], list[TranslatedOffset]] = {}
     for of_group in offsets.values():
         for offset in of_group:
-            if offset.offset is not None and offset.origin_offset is not None and clusters.is_remote(offset.origin):
+            is_copy = clusters.is_reversed or clusters.is_remote(offset.origin)
+            if offset.offset is not None and offset.origin_offset is not None and is_copy:
                 back.setdefault((offset.group, offset.origin), []).append(offset)
     return [
         GroupCheckpoint(

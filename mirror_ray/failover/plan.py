@@ -1,4 +1,7 @@
-"""A failover or failback as a plan of nine steps, which can break off anywhere and be resumed."""
+"""A failover or failback as a plan of nine steps, which can break off anywhere and be resumed.
+
+A failback in topics that keep their names has a tenth: the flow is reversed, so that the flow back goes on in them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ class FailoverStep(StrEnum):
 
     DETECT = "detect"
     CHECK = "check"
+    REVERSE = "reverse"
     PRODUCERS = "producers"
     CATCH_UP = "catch-up"
     STOP = "stop"
@@ -26,9 +30,11 @@ class FailoverStep(StrEnum):
     REDIRECT = "redirect"
 
 
-STEPS: Final = tuple(FailoverStep)
-#: The fields of a plan that are in its head, in their order.
-_HEAD: Final = ("id", "kind", "flow", "began_ms", "by", "options", "abandoned")
+_EVERY: Final = tuple(FailoverStep)
+#: Those of every plan.
+STEPS: Final = tuple(step for step in _EVERY if step != FailoverStep.REVERSE)
+#: The fields of a plan that are in its head, in their order. Earlier versions did not write the last one.
+_HEAD: Final = ("id", "kind", "flow", "began_ms", "by", "options", "abandoned", "reverses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +47,26 @@ class FailoverOptions:
     force: bool = False
     #: Groups that have members are left where they are.
     skip_active: bool = False
+    #: What becomes of topics of which the source has records that the target never got: ``append``, ``recreate``, each
+    #: for all topics, or for those that fit a pattern before a ``=``.
+    diverged: tuple[str, ...] = ()
+    #: Where such records are copied to first: ``topic``, or a directory; empty: nowhere.
+    export_diverged: str = ""
+    #: Patterns of topics that only the target has, to be copied to the source, too.
+    new_topics: tuple[str, ...] = ()
 
     def joined(self, now: FailoverOptions) -> FailoverOptions:
-        """The options of a plan that is resumed: a source that was gone stays gone, the rest is as given now."""
-        return replace(now, source_is_gone=self.source_is_gone or now.source_is_gone)
+        """The options of a plan that is resumed: a source that was gone stays gone, the rest is as given now.
+
+        What was chosen for topics holds until something else is.
+        """
+        return replace(
+            now,
+            source_is_gone=self.source_is_gone or now.source_is_gone,
+            diverged=now.diverged or self.diverged,
+            export_diverged=now.export_diverged or self.export_diverged,
+            new_topics=now.new_topics or self.new_topics,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +103,19 @@ class FailoverPlan:
     options: FailoverOptions
     #: Somebody began anew.
     abandoned: bool = False
+    #: The flow is reversed for it.
+    reverses: bool = False
     results: Mapping[FailoverStep, StepResult] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> tuple[FailoverStep, ...]:
+        """Its steps, in their order."""
+        return _EVERY if self.reverses else STEPS
 
     @property
     def next_step(self) -> FailoverStep | None:
         """The first step that is not over; None: the plan is finished."""
-        return next((step for step in STEPS if not self.is_over(step)), None)
+        return next((step for step in self.steps if not self.is_over(step)), None)
 
     @property
     def finished(self) -> bool:
@@ -127,7 +156,9 @@ class FailoverPlan:
             ValueError: It is the result of another step.
         """
         step = self.next_step
-        goes_back = step is not None and STEPS.index(result.step) < STEPS.index(step) and result.repeats > self.repeats
+        goes_back = (
+            step is not None and _EVERY.index(result.step) < _EVERY.index(step) and result.repeats > self.repeats
+        )
         if result.step != step and not goes_back:
             raise ValueError(f"{self.id}: {result.step} is not the next step, {step} is")
         return replace(self, results=counted({**self.results, result.step: result}))
@@ -141,7 +172,7 @@ def counted(newest: Mapping[FailoverStep, StepResult]) -> dict[FailoverStep, Ste
     """The results that count, by the newest of each step: without those that are to be done again."""
     found: dict[FailoverStep, StepResult] = {}
     repeats = 0
-    for step in STEPS:
+    for step in _EVERY:
         result = newest.get(step)
         if result is not None and result.repeats >= repeats:
             found[step], repeats = result, result.repeats
@@ -154,7 +185,11 @@ def plan_of(head: Mapping[str, Any]) -> FailoverPlan:
     Raises:
         KeyError, TypeError: It is something else.
     """
-    return FailoverPlan(**{name: head[name] for name in _HEAD} | {"options": FailoverOptions(**head["options"])})
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in head["options"].items()
+    }
+    known = {"reverses": False, **head}
+    return FailoverPlan(**{name: known[name] for name in _HEAD} | {"options": FailoverOptions(**options)})
 
 
 def result_of(value: Mapping[str, Any]) -> StepResult:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from mirror_ray.config.settings import FlowSettings, MirrorSettings
+from mirror_ray.config.settings import MirrorSettings, is_reversed
 from mirror_ray.failover.audit_topic import FailoverAudit, FailoverHistory
 from mirror_ray.failover.clusters import FailoverClusters
+from mirror_ray.failover.flow_reversal import FlowReversal, topics_to_reverse
 from mirror_ray.failover.messages import StepOutcome
-from mirror_ray.failover.plan import STEPS, FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
+from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
 from mirror_ray.failover.running_system import RunningSystem
 from mirror_ray.failover.steps import FailoverSteps, StepTiming
 from mirror_ray.groups.translated_offset import TranslatedGroups
@@ -20,17 +21,9 @@ from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.policy import IdentityReplicationPolicy, load_policy
 
 #: What a plan that broke off longer ago has measured is not taken for granted.
 _STALE_S: Final = 3600
-
-_IDENTITY: Final = (
-    "under the IdentityReplicationPolicy there is no failback by this command: what producers wrote on the target is in"
-    " the copied topics themselves, has no place on the source, and groups that read it would miss or repeat records."
-    " What holds: up to the failover `mirror-ray translate --back` is exact. Next: make the old source the target of a"
-    " flow back into new topics and move there, or stay"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +75,25 @@ async def carry_out(
         ClusterUnreachableError: A cluster that is needed does not answer; the plan is blocked there.
         OSError, MirrorError: A step failed; the same order resumes it.
     """
-    flow = settings.flow(order.flow)
-    _refuse(flow, order)
-    clusters = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log)
+    _refuse(settings, order)
+    topics = await topics_to_reverse(settings, order.flow) if order.kind == "failback" else {}
+    history = await read_history(settings, order.flow)
+    plan, fresh = _plan(history, order, reverses=bool(topics))
+    moved = _moved(history, order) if order.kind == "failback" else {}
+    reversal: FlowReversal | None = None
+    if topics:
+        reversal = FlowReversal(
+            settings, order.flow, topics, running, options=plan.options, audit_log=audit_log, dry=order.dry
+        )
+        settings = reversal.settings
+    clusters = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log, is_reversed=bool(topics))
     async with clusters:
         audit = FailoverAudit(
             settings.clusters[order.flow.target], clusters.target, order.flow.source, clusters.audit_log
         )
-        history = await audit.read()
-        plan, fresh = _plan(history, order)
-        moved = _moved(history, order) if order.kind == "failback" else {}
-        steps = FailoverSteps(clusters, running, plan.options, order.timing, dry=order.dry, moved_before=moved)
+        steps = FailoverSteps(
+            clusters, running, plan.options, order.timing, dry=order.dry, moved_before=moved, reversal=reversal
+        )
         steps.offsets = dict(history.offsets(plan.id))
         steps.lifts_pause = is_paused_before(history, plan)
         if order.dry:
@@ -196,7 +197,7 @@ def still_due(committed: StepResult | None, since: Mapping[str, int]) -> Collect
 
 
 async def _run_dry(plan: FailoverPlan, steps: FailoverSteps, on_result: OnResult) -> FailoverReport:
-    for step in STEPS:
+    for step in plan.steps:
         began_ms = _now_ms()
         result = _result(step, await steps.do(step), began_ms)
         plan = replace(plan, results={**plan.results, step: result})
@@ -220,7 +221,7 @@ def _unfinished(history: FailoverHistory) -> list[FailoverPlan]:
     return [plan for plan in history.plans() if not plan.finished and not plan.abandoned]
 
 
-def _plan(history: FailoverHistory, order: FailoverOrder) -> tuple[FailoverPlan, bool]:
+def _plan(history: FailoverHistory, order: FailoverOrder, *, reverses: bool) -> tuple[FailoverPlan, bool]:
     """The plan to go on with, and whether it is a new one."""
     now_ms = _now_ms()
     for old in [] if order.restart or order.dry else _unfinished(history):
@@ -244,6 +245,7 @@ def _plan(history: FailoverHistory, order: FailoverOrder) -> tuple[FailoverPlan,
         began_ms=now_ms,
         by=order.by,
         options=order.options,
+        reverses=reverses,
     )
     return plan, True
 
@@ -281,13 +283,18 @@ def _moved(history: FailoverHistory, order: FailoverOrder) -> TranslatedGroups:
     )
 
 
-def _refuse(flow: FlowSettings, order: FailoverOrder) -> None:
+def _refuse(settings: MirrorSettings, order: FailoverOrder) -> None:
+    flow = settings.flow(order.flow)
     if flow.route is not None:
         raise ConfigError(f"{flow.name} is a route: its groups go with those of its flow, {flow.name.live}")
     if order.kind == "failback" and order.options.source_is_gone:
         raise ConfigError("a failback needs both clusters")
-    if order.kind == "failback" and isinstance(load_policy(flow.policy, flow.name.source), IdentityReplicationPolicy):
-        raise ConfigError(_IDENTITY)
+    if order.kind == "failover" and is_reversed(settings, flow.name):
+        raise ConfigError(
+            f"{flow.name} is reversed, and {flow.name.back} copies in its place: finish"
+            f" `mirror-ray failback '{flow.name}'`, or should {flow.name.target} be lost meanwhile, move its groups by"
+            f" `mirror-ray failover '{flow.name.back}'`"
+        )
 
 
 def _now_ms() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.observe.status import PartitionStatus
 
 
@@ -19,3 +20,9 @@ class RunningSystem(Protocol):
 
     async def resume(self, flow: str) -> None:
         """Copy it again, from its position on."""
+
+    async def configuration(self) -> MirrorSettings:
+        """The settings that it runs by."""
+
+    async def apply(self, settings: MirrorSettings) -> object:
+        """Bring it to other settings."""

@@ -1,4 +1,4 @@
-"""The nine steps, each of which asks or acts, and reports what came of it. A step that broke off may be done again."""
+"""The steps, each of which asks or acts, and reports what came of it. A step that broke off may be done again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mirror_ray.failover import assessment, commit_offsets, left_behind, message
 from mirror_ray.failover.active_groups import groups_at_work, groups_that_went_on, with_members
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.copy_progress import POLL_S, PUBLISHED_WITHIN_S, lags, log_ends, records_left_behind
+from mirror_ray.failover.flow_reversal import FlowReversal
 from mirror_ray.failover.left_behind import LeftBehind
 from mirror_ray.failover.messages import NAMED, StepOutcome, by_topic, names, offset_figures
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
@@ -24,6 +25,10 @@ from mirror_ray.observe.status import PartitionStatus
 
 _PAUSED_WITHIN_S: Final = 30.0
 _GONE: Final = StepOutcome("skipped", "the source is gone", {})
+#: A dry run does these though the flow has not been reversed.
+_BEFORE_REVERSED: Final = frozenset(
+    {FailoverStep.DETECT, FailoverStep.CHECK, FailoverStep.REVERSE, FailoverStep.PRODUCERS}
+)
 
 
 class StepTiming(NamedTuple):
@@ -51,8 +56,9 @@ class FailoverSteps:
         *,
         dry: bool,
         moved_before: TranslatedGroups,
+        reversal: FlowReversal | None = None,
     ) -> None:
-        """``moved_before``: for a failback, what the failover before it has moved."""
+        """``moved_before``: for a failback, what the failover before it has moved; ``reversal``: where it needs one."""
         self.offsets: dict[str, list[TranslatedOffset]] = {}
         #: Groups that an earlier try of ``commit`` has left, or did not know of; None: there was none.
         self.still_due: Collection[str] | None = None
@@ -60,13 +66,17 @@ class FailoverSteps:
         self.lifts_pause = False
         self._clusters, self._running, self._options, self._timing = clusters, running, options, timing
         self._dry, self._moved_before = dry, moved_before
-        self._flow = str(clusters.flow.name)
+        self._reversal = reversal
+        #: Pauses and resumes a flow of its own: in a failback without reversal the failover has paused it.
+        self._pauses = clusters.kind == "failover" or reversal is not None
+        self._flow = str(clusters.flow.name if reversal is None else clusters.ahead.name)
         self._origin, self._destination = clusters.origin.settings.alias, clusters.destination.settings.alias
         self._or_gone = "; --source-is-gone goes on without" if clusters.kind == "failover" else ""
         clusters.without_silent = options.force
         self._steps: Mapping[FailoverStep, Callable[[], Awaitable[StepOutcome]]] = {
             FailoverStep.DETECT: partial(assessment.detect, clusters, options),
-            FailoverStep.CHECK: partial(assessment.check, clusters, options, moved_before),
+            FailoverStep.CHECK: self._check,
+            FailoverStep.REVERSE: self._reverse,
             FailoverStep.PRODUCERS: self._producers,
             FailoverStep.CATCH_UP: self._catch_up,
             FailoverStep.STOP: self._stop,
@@ -78,6 +88,8 @@ class FailoverSteps:
 
     async def do(self, step: FailoverStep) -> StepOutcome:
         """Do one step."""
+        if self._dry and self._reversal is not None and step not in _BEFORE_REVERSED and not await self._is_begun():
+            return StepOutcome("skipped", f"known once {self._flow} copies", {})
         return await self._steps[step]()
 
     async def check_again(self, *, groups: bool) -> StepOutcome | None:
@@ -85,8 +97,10 @@ class FailoverSteps:
 
         ``groups``: their offsets have been translated.
         """
+        if await self._is_over():
+            return None
         # The last step of a failback resumes the flow itself.
-        if self._clusters.kind == "failover" and await self._held():
+        if self._pauses and await self._held():
             text = f"{self._flow} was resumed meanwhile, and is to be paused again"
             return StepOutcome("blocked", text, {}, FailoverStep.STOP)
         return await self._left_behind(groups=groups)
@@ -109,9 +123,29 @@ class FailoverSteps:
         found = await records_left_behind(clusters)
         found = LeftBehind(written=found.written, unstable=found.unstable, groups=went_on)
         again = f"{clusters.ahead.name} catches up"
-        if clusters.kind == "failover":
+        if self._pauses:
             again = f"{self._flow} is resumed, catches up, and is paused again"
         return left_behind.outcome_of(found, self._origin, again, or_gone=self._or_gone)
+
+    async def _is_over(self) -> bool:
+        """Whether the flow has been turned round again, so that the flow back has nothing more to copy."""
+        return self._reversal is not None and await self._reversal.is_over()
+
+    async def _is_begun(self) -> bool:
+        return self._reversal is not None and await self._reversal.is_begun()
+
+    async def _check(self) -> StepOutcome:
+        if self._reversal is None:
+            return await assessment.check(self._clusters, self._options, self._moved_before)
+        text = f"{len(self._moved_before)} groups were moved to {self._origin}; {self._clusters.flow.name} is to be"
+        text += f" reversed, so that {self._flow} goes on in its topics"
+        return StepOutcome("done", text, {"groups": len(self._moved_before)})
+
+    async def _reverse(self) -> StepOutcome:
+        """The flow back copies in place of the flow, in the same topics."""
+        if self._reversal is None:
+            return StepOutcome("skipped", "nothing is to be reversed", {})
+        return await self._reversal.begin()
 
     async def _producers(self) -> StepOutcome:
         """Nobody writes on the origin."""
@@ -156,7 +190,7 @@ class FailoverSteps:
 
     async def _lift_own_pause(self) -> None:
         """Resume, so that the flow copies what was written since it was paused."""
-        if self.lifts_pause and self._running is not None and self._clusters.kind == "failover" and not self._dry:
+        if self.lifts_pause and self._running is not None and self._pauses and not self._dry:
             await self._running.resume(self._flow)
 
     async def _why_behind(self, behind: Collection[TopicPartition]) -> str:
@@ -270,7 +304,7 @@ class FailoverSteps:
 
     async def _redirect(self) -> StepOutcome:
         """Producers and consumers are told where to go; after a failback the flow is resumed."""
-        if (found := await self._left_behind(groups=True)) is not None:
+        if not await self._is_over() and (found := await self._left_behind(groups=True)) is not None:
             return found
         topics: dict[str, str] = {}
         every = (offset for of_group in self.offsets.values() for offset in of_group)
@@ -278,7 +312,9 @@ class FailoverSteps:
             topics[origin] = f"{topics[origin]}, {topic}" if origin in topics else topic
         flow, kind = self._clusters.flow, self._clusters.kind
         lines = messages.redirect(flow, kind, topics, sorted(self.offsets), self._clusters.policy)
-        if kind == "failback":
+        if self._reversal is not None:
+            lines.append(await self._reversal.end())
+        elif kind == "failback":
             lines.append(await self._resume())
         figures = {"topics": dict(list(topics.items())[:NAMED]), "groups": len(self.offsets)}
         return StepOutcome("done", "\n".join(lines), figures)

@@ -72,7 +72,7 @@ async def with_source(
     remotes = {
         partition: clusters.remote_partitions(partition) for offsets in committed.values() for partition in offsets
     }
-    if clusters.kind == "failback" and every:
+    if clusters.kind == "failback" and every and not clusters.is_reversed:
         committed = {group: offsets for group, offsets in committed.items() if any(map(clusters.is_remote, offsets))}
     logs = await clusters.logs(clusters.destination, {remote.remote for found in remotes.values() for remote in found})
     await clusters.refresh(remotes)

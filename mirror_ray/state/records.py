@@ -80,6 +80,20 @@ class FaultResolution:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReversalRecord:
+    """A flow and the flow back, of which one at a time copies the same topics, each where the other one left them.
+
+    Both flows have the record; of the ``turn`` that is the same in both, one is ``away``, and does not run.
+    """
+
+    #: Grows with each reversal.
+    turn: int
+    #: The flow back copies now.
+    away: bool
+    time_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """An operator's pause: of the flow (no topic), of a topic (no partition), or of one partition."""

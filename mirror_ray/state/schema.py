@@ -13,6 +13,7 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     start/<topic>                 at: the same, for a point in time or offsets (topics.start)
     handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
+    reversed                      turn, away, time_ms: the flow back copies, or has copied, the same topics the other way
     backfill/<id>                 topic, into, ranges, phase and more: a backfill beside the flow; its progress is in a
                                   state topic of its own, mm2-ray-state.<source>.backfill-<id>.internal
     paused/flow                   {}: an operator paused the flow
@@ -40,7 +41,7 @@ from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.start import StartPosition, parse_start
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause, SkippedRange
+from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause, ReversalRecord, SkippedRange
 
 Document = dict[str, Any]
 _Key = TypeVar("_Key")
@@ -101,6 +102,8 @@ class FlowStateRecords:
     backfills: dict[str, BackfillRecord] = field(default_factory=dict)
     #: When the flow was handed back to MM2; None: it is ours.
     handed_back_ms: int | None = None
+    #: None: the flow has never been reversed.
+    reversal: ReversalRecord | None = None
     #: By ``acl_id``.
     acls: dict[str, Acl] = field(default_factory=dict)
 
@@ -278,6 +281,13 @@ HANDED_BACK: Final[RecordKind[str, int]] = RecordKind(
     lambda document: int(document["time_ms"]),
     lambda time_ms: {"time_ms": time_ms},
 )
+REVERSAL: Final[RecordKind[str, ReversalRecord]] = RecordKind(
+    "reversed",
+    "reversal",
+    lambda _: (),
+    _no_parts,
+    lambda document: ReversalRecord(**_fields(ReversalRecord, document)),
+)
 BACKFILL: Final[RecordKind[str, BackfillRecord]] = RecordKind(
     "backfill", "backfills", lambda key: (key,), _one_part, BackfillRecord.read, BackfillRecord.document
 )
@@ -288,7 +298,7 @@ PAUSE: Final[RecordKind[Pause, bool]] = RecordKind(
 #: By the first part of the key.
 KINDS: Final[Mapping[str, RecordKind[Any, Any]]] = {
     kind.prefix: kind
-    for kind in (FLOW, PARTITION, RESOLUTION, SKIPPED, GRANT, ACL, START, HANDED_BACK, BACKFILL, PAUSE)
+    for kind in (FLOW, PARTITION, RESOLUTION, SKIPPED, GRANT, ACL, START, HANDED_BACK, REVERSAL, BACKFILL, PAUSE)
 } | {"latest": START}
 #: Keys of grants begin with it.
 GRANT_PREFIX: Final = f"{GRANT.prefix}/"

@@ -99,6 +99,11 @@ def cluster_refusal(flow: FlowName, record: FlowRecord | None, source_id: str, t
 
 def flow_refusal(flow: FlowName, state: FlowStateRecords, source_id: str, target_id: str) -> str | None:
     """Why the flow as a whole must not run, for example after a handback to MM2; None: it may."""
+    if state.reversal is not None and state.reversal.away:
+        return (
+            f"flow {flow} is reversed: {flow.back} copies its topics the other way, and both together would copy in a "
+            f"circle. `mirror-ray failback '{flow}'` goes on with the failback that has reversed it"
+        )
     if state.handed_back_ms is None:
         return cluster_refusal(flow, state.flow, source_id, target_id)
     return (

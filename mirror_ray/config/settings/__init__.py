@@ -34,6 +34,10 @@ from mirror_ray.config.settings.flow import TopicSettings as TopicSettings
 from mirror_ray.config.settings.flow import TransformSettings as TransformSettings
 from mirror_ray.config.settings.flow import TransformStep as TransformStep
 from mirror_ray.config.settings.offsets import OffsetSettings as OffsetSettings
+from mirror_ray.config.settings.reversed import is_reversed as is_reversed
+from mirror_ray.config.settings.reversed import restored_settings as restored_settings
+from mirror_ray.config.settings.reversed import reversed_settings as reversed_settings
+from mirror_ray.config.settings.reversed import without_flow as without_flow
 from mirror_ray.config.settings.system import SPARK_SIZE as SPARK_SIZE
 from mirror_ray.config.settings.system import AlertSettings as AlertSettings
 from mirror_ray.config.settings.system import AuditSettings as AuditSettings

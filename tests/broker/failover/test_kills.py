@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.failover.audit_topic import FailoverAudit
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
@@ -72,6 +73,12 @@ class KilledRunning:
 
     async def resume(self, flow: str) -> None:
         await self._killer.around("resume", lambda: self._coordinator.resume(flow))
+
+    async def configuration(self) -> MirrorSettings:
+        return await self._coordinator.configuration()
+
+    async def apply(self, settings: MirrorSettings) -> None:
+        await self._killer.around("apply", lambda: self._coordinator.apply(settings))
 
 
 def named(key: Mapping[str, str], value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.failover.plan import FailoverPlan, FailoverStep, StepResult
 from mirror_ray.failover.run import read_history
 from mirror_ray.observe.status import PartitionStatus
@@ -38,6 +39,12 @@ class WrittenOnce:
 
     async def resume(self, flow: str) -> None:
         await self._coordinator.resume(flow)
+
+    async def configuration(self) -> MirrorSettings:
+        return await self._coordinator.configuration()
+
+    async def apply(self, settings: MirrorSettings) -> None:
+        await self._coordinator.apply(settings)
 
 
 @pytest.mark.parametrize("at", [FailoverStep.STOP, FailoverStep.VERIFY])
