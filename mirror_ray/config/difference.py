@@ -33,6 +33,7 @@ _EXCEPTIONS: Final[Mapping[str, Effect]] = {
     "topics.use_defaults_from": "beside",
     "topics.shared_remote": "restart",
     "heartbeats.replication_enabled": "topics",
+    "offsets.prefix_max": "topics",
 }
 #: Fields that change with other flows; their effect on this one shows in which topics it copies.
 _DERIVED: Final = {"all_names", "all_provenance"}
@@ -117,6 +118,7 @@ def _copying(flow: FlowSettings) -> FlowSettings:
     defaults = FlowSettings(name=flow.name, enabled=flow.enabled)
     left: dict[str, object] = {section: getattr(defaults, section) for section in {*_LIVE, *_DERIVED}}
     left["topics"] = defaults.topics.model_copy(update={"shared_remote": flow.topics.shared_remote})
+    left["offsets"] = flow.offsets.model_copy(update={"prefix_max": defaults.offsets.prefix_max})
     return flow.model_copy(update=left)
 
 

@@ -113,6 +113,7 @@ class FlowDiscovery:
             self.port.configure(self.settings)
             self._names.configure(self.settings)
             self.faults.configure(self.settings)
+            self._starts.configure(self.settings)
 
     def is_changing(self, partition: TopicPartition) -> bool:
         """Whether the partition is taken back, to be assigned in another way than before."""

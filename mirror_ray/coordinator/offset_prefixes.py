@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mirror_ray.config.settings import OffsetSettings
 from mirror_ray.coordinator.flow_context import FlowContext
 from mirror_ray.model.durations import about
 from mirror_ray.model.errors import MirrorError
@@ -33,13 +34,17 @@ class PrefixOutcome:
 class OffsetPrefixes:
     """One flow's. What was begun goes on after a restart from where the logs end."""
 
-    def __init__(self, flow: FlowContext, most: int) -> None:
-        """``most``: a topic that lacks more offsets than these is not begun."""
-        self._flow, self._most = flow, most
+    def __init__(self, flow: FlowContext, settings: OffsetSettings) -> None:
+        self._flow = flow
+        self.configure(settings)
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         #: Why the last attempt failed.
         self._failures: dict[TopicPartition, str] = {}
+
+    def configure(self, settings: OffsetSettings) -> None:
+        """From now on begin no topic that lacks more offsets than these settings allow."""
+        self._most = settings.prefix_max
 
     async def prepare(
         self, topic: str, remote: str, starts: Mapping[int, tuple[int, TargetLogBounds]]

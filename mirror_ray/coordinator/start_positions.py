@@ -92,7 +92,7 @@ class StartPositions:
         self._transforms = transforms
         self._declared = compile_patterns(settings.topics.shared_remote)
         self._rules = replication_rules(settings)
-        self._prefixes = OffsetPrefixes(flow, settings.offsets.prefix_max)
+        self._prefixes = OffsetPrefixes(flow, settings.offsets)
         self._both_sides_write = settings.both_sides_write
         #: Where a backfill's partitions end; those that it leaves out end where they begin.
         self._ends = settings.backfill.ends if settings.backfill is not None else None
@@ -104,6 +104,10 @@ class StartPositions:
         self._missing: dict[str, list[int]] = {}
         #: Why a topic can't begin where it should.
         self._misplaced: dict[str, str] = {}
+
+    def configure(self, settings: FlowSettings) -> None:
+        """Begin topics by these settings from now on: of those that it goes by, one can change while the flow runs."""
+        self._prefixes.configure(settings.offsets)
 
     async def close(self) -> None:
         """End what is under way."""

@@ -15,6 +15,8 @@ _realignment = mutants_of("replication/realignment", *_TESTS)
 _outgoing = mutants_of("replication/outgoing_batch", *_TESTS)
 _rules = mutants_of("replication/merge_rules", *_TESTS)
 _gaps = mutants_of("replication/offset_gaps", *_TESTS)
+_cost = mutants_of("topics/preservation", "topics/preservation")
+_prefixes = mutants_of("coordinator/offset_prefixes", "coordinator/start_positions")
 
 MUTANTS = (
     _pipeline("what lies behind a gap is sent before it is filled", "and «not self.ready[0].behind_gap→True» and"),
@@ -30,7 +32,7 @@ MUTANTS = (
         "the end is read while a gap is being filled", "not (self.pipeline.in_flight« or self.pipeline.filling→»)"
     ),
     _partition("a gap that is half filled counts as filled", "if ready and «ready[0].source_first == end→True»:"),
-    _position("sequences begin anew behind a gap", "target_offset=end«, sequence=now.next_sequence→»"),
+    _position("sequences begin anew behind a gap", "target_offset=end,\n«            sequence=now.next_sequence,\n→»"),
     _position("the source is not asked about what was filled", "if «source >= end→True»:"),
     _position("the last record is not compared", "newest = «log.tail if repeats and ours else None→None»"),
     _source(
@@ -55,4 +57,10 @@ MUTANTS = (
         "if «any(gap.start <= offset < gap.end for gap in self.filled)→False»:",
     ),
     _gaps("fillers take the marker's offset, too", "min(gap.length« - 1→» - min("),
+    _cost("what is filled already is to be filled", "max(0, start« - bounds.end→»)"),
+    _cost("a prefix above the bound is begun", "if offsets <=« most→ 2 * most»:"),
+    _cost("a run that goes on counts again in each sample", "gaps, following = 0, «start→-1»"),
+    _prefixes(
+        "the bound is of one partition", "prefix_refusal(topic, remote, «sum→max»(missing.values()), self._most)"
+    ),
 )

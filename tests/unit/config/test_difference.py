@@ -38,6 +38,9 @@ _SECTIONS = st.fixed_dictionaries(
         "groups": st.fixed_dictionaries({"include": st.sampled_from([("a",), ("b",)])}),
         "heartbeats": st.fixed_dictionaries({"replication_enabled": st.booleans()}),
         "trouble": st.fixed_dictionaries({"policy": st.sampled_from(["stop", "skip"])}),
+        "offsets": st.fixed_dictionaries(
+            {}, optional={"mode": st.sampled_from(["translate", "preserve"]), "prefix_max": st.sampled_from([0, 9])}
+        ),
         "fetch": st.fixed_dictionaries({"max_wait_ms": st.sampled_from([100, 500])}),
         "produce": st.fixed_dictionaries({"compression_type": st.sampled_from([None, "zstd"])}),
         "provenance": st.fixed_dictionaries({"enabled": st.booleans()}),

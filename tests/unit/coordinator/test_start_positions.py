@@ -100,7 +100,10 @@ async def test_a_prefix_that_was_begun_goes_on(world: World) -> None:
 
 
 async def test_a_prefix_above_the_bound_is_not_filled(world: World) -> None:
-    """The partitions of a topic count together; it waits with a reason and an event, until the bound is raised."""
+    """The partitions of a topic count together; it waits with a reason and an event, until the bound is raised.
+
+    That disturbs no other topic.
+    """
     for topic, partitions in (("orders", 1), ("long", 2)):
         world.kafka.add_topic("A", topic, partitions)
     for key in (TopicPartition("orders", 0), TopicPartition("long", 0), TopicPartition("long", 1)):
@@ -119,9 +122,11 @@ async def test_a_prefix_above_the_bound_is_not_filled(world: World) -> None:
     assert [word for word in words if word not in (line.reason or "")] == []
     told = [event for event in await coordinator.events() if event.subject == "long" and "1,200 offsets" in event.text]
     assert [event.level for event in told] == ["error"]
+    epoch = world.first.assigned[ORDERS].epoch
     await coordinator.apply(settings(flow(offsets={"mode": "preserve", "prefix_max": 1200})))
     await eventually(lambda: {partition("long"), partition("long", 1)} <= world.first.held.keys())
     assert len(world.kafka.log.beginning("fill")) == 3
+    assert world.first.assigned[ORDERS].epoch == epoch
 
 
 async def test_who_had_a_partition_is_fenced_before_it_is_handed_out_again(world: World) -> None:
