@@ -114,6 +114,9 @@ class Lifecycle:
         """Go on behind a gap that was filled to ``end``; None: it is not known how far, and ``why``."""
         copy.gap_filled(end)
         if end is None and copy.state.sends:
+            # In any of these states, as where a connection is lost: only the log end says what the target has.
+            copy.lost()
+            self._carry_out(copy)
             self.interrupted(copy, why)
         else:
             self.acknowledged(copy)

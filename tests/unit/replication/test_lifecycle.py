@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.lifecycle import Lifecycle
 from mirror_ray.replication.offset_gaps import OffsetGap
@@ -16,7 +18,7 @@ from mirror_ray.replication.retry import RetryTimes
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
 from tests.support.batches import batch
-from tests.support.factories import establish, fetched, replication
+from tests.support.factories import assignment, establish, fetched, replication
 
 
 class Idle:
@@ -41,6 +43,9 @@ class Idle:
 
     def stop_fetching(self, copy: PartitionReplication) -> None:
         """It is not fetched."""
+
+    def schedule(self, copy: PartitionReplication) -> None:
+        """Nothing is sent."""
 
 
 class Scene:
@@ -204,6 +209,35 @@ def test_nobody_sends_while_the_end_is_read_or_it_has_stopped(scene: Scene) -> N
     assert scene.workers.detached == [scene.copy]
     scene.life.failed(scene.copy, MirrorError("it is forbidden"))
     assert scene.workers.detached == [scene.copy] * 2
+
+
+_BESIDE_A_GAP: dict[str, tuple[Callable[[Scene], None], CopyState]] = {
+    "nothing": (lambda scene: None, CopyState.ESTABLISHING),
+    "the source's leader goes": (lambda scene: scene.life.leader_moved(scene.copy, -1), CopyState.ESTABLISHING),
+    "the source lacks it": (lambda scene: scene.copy.out_of_range(), CopyState.ESTABLISHING),
+    "a batch is corrupt": (lambda scene: scene.copy.block(MirrorError("corrupt")), CopyState.ESTABLISHING),
+    "it is released": (lambda scene: scene.life.drain(scene.copy), CopyState.LEAVING),
+    "it is removed": (lambda scene: scene.life.remove(scene.copy), CopyState.REMOVED),
+}
+
+
+@pytest.mark.parametrize(("what", "finish"), _BESIDE_A_GAP.values(), ids=_BESIDE_A_GAP)
+def test_a_gap_that_was_not_filled_is_looked_at_again(
+    scene: Scene, what: Callable[[Scene], None], finish: CopyState
+) -> None:
+    """Whatever has become of the partition meanwhile: who fills gaps must not fail by it."""
+    assigned = assignment(anchor=OffsetPair(10, 10), preserve_offsets=True, transactional_id="replicator")
+    scene.copy = replication(assigned)
+    scene.life.add(scene.copy)
+    establish(scene.copy, TargetLog(end=10))
+    fetched(scene.copy, batch(12, [(0, b"value")]))
+    scene.copy.fill(OffsetGap(10, 12))
+    what(scene)
+    assert not scene.copy.needs_end
+    scene.life.gap_filled(scene.copy, None, "no answer")
+    assert scene.copy.state is finish
+    assert scene.copy.needs_end is (finish is CopyState.ESTABLISHING)
+    assert scene.copy.pipeline.settled
 
 
 def test_a_topic_that_stays_away_is_missing(scene: Scene) -> None:
