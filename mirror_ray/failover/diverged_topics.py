@@ -46,7 +46,7 @@ def _choices(undecided: Sequence[ReversedTopic], alias: str, other: str) -> str:
     text = (
         f"\nChoose for each topic, or for all: --diverged recreate (the topic is deleted on {alias}, and copied anew"
         f" from {other}), or --diverged append (they stay, and what was written on {other} comes behind them; groups"
-        " that come back have passed them over, and offsets are not preserved any more). --export-diverged copies them"
+        " that have read that pass them over, and offsets are not preserved any more). --export-diverged copies them"
         " first"
     )
     for topic in undecided:
