@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mirror_ray.config.flow_rules import replication_rules
-from mirror_ray.config.settings import MirrorSettings, restored_settings, reversed_settings, without_flow
+from mirror_ray.config.settings import MirrorSettings, is_reversed, restored_settings, reversed_settings, without_flow
 from mirror_ray.failover import diverged_topics
 from mirror_ray.failover.messages import StepOutcome, names
 from mirror_ray.failover.plan import FailoverOptions
@@ -29,6 +29,7 @@ from mirror_ray.reversal.reverse import Reversal
 
 _POLL_S: Final = 0.3
 _RELEASED_WITHIN_S: Final = 30.0
+_OPENED_WITHIN_S: Final = 30.0
 _COPIES_WITHIN_S: Final = 120.0
 #: States of a partition that waiting does not change.
 _STUCK: Final = frozenset({"refused", "stopped", "paused"})
@@ -78,6 +79,10 @@ class FlowReversal:
     async def is_over(self) -> bool:
         """Whether the flow may run again."""
         return await reverse.is_done(self.settings, self._flow.back, self._audit_log)
+
+    async def runs_back(self) -> bool:
+        """Whether the flow back is on in the running system."""
+        return self._running is not None and is_reversed(await self._running.configuration(), self._flow)
 
     async def begin(self) -> StepOutcome:
         """Reverse the flow, and wait until the flow back copies."""
@@ -138,6 +143,22 @@ class FlowReversal:
         await running.pause(str(flow))
         if held := await self._wait(running, str(flow), "released", _RELEASED_WITHIN_S):
             raise MirrorError(f"{flow} goes on copying: {held}: see `mirror-ray replicators`")
+
+    async def go_on(self, running: RunningSystem) -> None:
+        """Have the flow back on, though it was about to be turned round: there is more to be copied."""
+        await reverse.stay(self.settings, self._flow.back, self._audit_log)
+        base = await running.configuration()
+        if not is_reversed(base, self._flow):
+            await running.apply(reversed_settings(base, self._flow, self._topics, self._new_topics))
+        deadline_s = time.monotonic() + _OPENED_WITHIN_S
+        while True:
+            try:
+                return await running.resume(str(self._flow.back))
+            except MirrorError:
+                # A flow that has just been switched on reads its state first.
+                if time.monotonic() > deadline_s:
+                    raise
+            await asyncio.sleep(_POLL_S)
 
     async def end(self) -> str:
         """Turn the flow round again, where the flow back has stopped; returns a sentence.

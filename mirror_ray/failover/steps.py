@@ -107,7 +107,9 @@ class FailoverSteps:
 
     async def _held(self) -> list[PartitionStatus]:
         """Partitions that replicators hold: one is shown as paused before its replicator has released it."""
-        found = await self._running.partitions(self._flow) if self._running is not None else ()
+        # Between the two directions neither flow is on.
+        is_on = self._reversal is None or await self._reversal.runs_back()
+        found = await self._running.partitions(self._flow) if self._running is not None and is_on else ()
         return [partition for partition in found if partition.replicator or partition.state == "copying"]
 
     async def _left_behind(self, *, groups: bool) -> StepOutcome | None:
@@ -190,7 +192,11 @@ class FailoverSteps:
 
     async def _lift_own_pause(self) -> None:
         """Resume, so that the flow copies what was written since it was paused."""
-        if self.lifts_pause and self._running is not None and self._pauses and not self._dry:
+        if not self.lifts_pause or self._running is None or not self._pauses or self._dry:
+            return
+        if self._reversal is not None:
+            await self._reversal.go_on(self._running)
+        else:
             await self._running.resume(self._flow)
 
     async def _why_behind(self, behind: Collection[TopicPartition]) -> str:

@@ -144,6 +144,11 @@ class BothStates:
         record = self.back.records.reversal
         return self.is_left and record is not None and not record.away and record.turn == self.turn
 
+    def stays(self, time_ms: int) -> dict[str, Document | None]:
+        """The documents by which the flow goes on that has been left, as the turn before it had it."""
+        record = ReversalRecord(turn=self.turn - 1, away=False, time_ms=time_ms)
+        return schema.REVERSAL.documents("", record)
+
     def left(
         self, records: Mapping[TopicPartition, PartitionRecord], turn: int, time_ms: int
     ) -> dict[str, Document | None]:

@@ -22,6 +22,7 @@ from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.patterns import Pattern, compile_patterns
+from mirror_ray.model.segment import SegmentBlock
 from mirror_ray.offsets.translator import OffsetMapTailer
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.reversal.cut import DivergedPolicies, DivergedPolicy, ReversalPlan, TopicCut
@@ -116,6 +117,18 @@ async def reverse(settings: MirrorSettings, asked: Reversal, audit_log: AuditLog
         turn = states.turn if states.is_left else states.turn + 1
         await _Reversing(states, settings, asked, found, turn).carry_out()
         return found
+
+
+async def stay(settings: MirrorSettings, flow: FlowName, audit_log: AuditLog) -> None:
+    """Have a flow go on that was left, where the flow back has not been taken up yet.
+
+    Raises:
+        MirrorError: Its state can't be written.
+    """
+    async with _states(settings, flow, audit_log) as states:
+        if states.is_left and not states.is_done:
+            await states.flow.claim()
+            await states.flow.write(states.stays(time.time_ns() // 1_000_000))
 
 
 def _states(settings: MirrorSettings, flow: FlowName, audit_log: AuditLog) -> BothStates:
@@ -213,8 +226,11 @@ class _Reversing:
             ]
         finally:
             await asyncio.gather(own.close(), back.close())
+        await self._append(topic, blocks)
+
+    async def _append(self, topic: str, blocks: Sequence[SegmentBlock]) -> None:
         if blocks:
-            writer = InternalTopicWriter(states.source, topic)
+            writer = InternalTopicWriter(self._states.source, topic)
             await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
 
     def _follow(self, name: FlowName, *, forward: bool) -> OffsetMapTailer:
