@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.failover.plan import FailoverPlan, Kind, StepResult
     from mirror_ray.failover.run import FailoverOrder, FailoverReport
-    from mirror_ray.model.names import FlowName
 
 _STEPS: Columns = (
     column("STEP", "step"),
@@ -104,6 +103,18 @@ def failover(
     kills: Annotated[
         bool, typer.Option("--kills", help="Of a simulation: command, coordinator and brokers are killed in each step.")
     ] = False,
+    there_and_back: Annotated[
+        int | None,
+        typer.Option(
+            "--there-and-back",
+            metavar="ROUNDS",
+            min=1,
+            help="Of a simulation: fail over and back so often, in topics that keep their names.",
+        ),
+    ] = None,
+    preserve_offsets: Annotated[
+        bool, typer.Option("--preserve-offsets", help="Of a simulation there and back: with offsets = preserve.")
+    ] = False,
     groups: Annotated[int, typer.Option("--groups", min=1, help="Of a simulation: how many groups.")] = 6,
     seed: Annotated[int, typer.Option("--seed", help="Of a simulation.")] = 1,
     output: FormatOption = OutputFormat.table,
@@ -117,12 +128,17 @@ def failover(
     from mirror_ray.failover.plan import FailoverOptions
 
     if simulate:
+        from mirror_ray.cli import failover_drill
+
+        drill = failover_drill.chosen(
+            groups, seed, planned=planned, kills=kills, rounds=there_and_back, preserve_offsets=preserve_offsets
+        )
         # Never the name of a system that may run.
-        drill = "rehearsal" if name == DEFAULT_NAME else name
-        _simulate(parse_flow(flow), drill, groups, seed, planned=planned, kills=kills)
+        failover_drill.simulate(parse_flow(flow), drill, "rehearsal" if name == DEFAULT_NAME else name)
         return
-    if kills:
-        raise ConfigError("--kills is for a simulation, on clusters of its own: say --simulate, too")
+    if kills or there_and_back is not None:
+        option = "--kills" if kills else "--there-and-back"
+        raise ConfigError(f"{option} is for a simulation, on clusters of its own: say --simulate, too")
     options = FailoverOptions(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
@@ -174,16 +190,6 @@ def _order(
     return FailoverOrder(
         kind=kind, flow=parse_flow(flow), options=options, timing=timing, dry=dry, restart=restart, by=whoami()
     )
-
-
-def _simulate(flow: FlowName, name: str, groups: int, seed: int, *, planned: bool, kills: bool) -> None:
-    from mirror_ray.cli import failover_drill
-    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
-
-    settings: DrillSettings | KillSettings = DrillSettings(groups=groups, seed=seed, planned=planned)
-    if kills:
-        settings = KillSettings(groups=groups, seed=seed)
-    failover_drill.simulate(flow, settings, name)
 
 
 def _run(

@@ -21,17 +21,46 @@ from mirror_ray.model.names import FlowName
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
+    from mirror_ray.lab.failover_drill.there_and_back_report import ThereAndBackSettings
+
+    Settings = DrillSettings | KillSettings | ThereAndBackSettings
 
 
-def simulate(flow: FlowName, settings: DrillSettings | KillSettings, name: str) -> None:
-    """Rehearse a failover, or kill a failover and a failback in every step, and print the report.
+def chosen(
+    groups: int, seed: int, *, planned: bool, kills: bool, rounds: int | None, preserve_offsets: bool
+) -> Settings:
+    """The simulation that the options ask for; ``rounds``: as of --there-and-back.
+
+    Raises:
+        ConfigError: They ask for two.
+    """
+    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings
+    from mirror_ray.lab.failover_drill.there_and_back_report import ThereAndBackSettings
+
+    if kills and rounds is not None:
+        raise ConfigError("--kills and --there-and-back are two simulations: say one of them")
+    if preserve_offsets and rounds is None:
+        raise ConfigError("--preserve-offsets is for a simulation there and back: say --there-and-back ROUNDS, too")
+    if rounds is not None:
+        return ThereAndBackSettings(
+            rounds=rounds, groups=groups, seed=seed, planned=planned, preserve_offsets=preserve_offsets
+        )
+    if kills:
+        return KillSettings(groups=groups, seed=seed)
+    return DrillSettings(groups=groups, seed=seed, planned=planned)
+
+
+def simulate(flow: FlowName, settings: Settings, name: str) -> None:
+    """Rehearse a failover, or both ways, or kill a failover and a failback in every step, and print the report.
 
     Raises:
         typer.Exit: With 1: what is guaranteed does not hold.
     """
     from mirror_ray.lab.failover_drill.drill import drill_failover
-    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, drill_report, kills_report
+    from mirror_ray.lab.failover_drill.drill_report import DrillSettings, KillSettings, drill_report, kills_report
     from mirror_ray.lab.failover_drill.kills import drill_kills
+    from mirror_ray.lab.failover_drill.there_and_back import drill_there_and_back
+    from mirror_ray.lab.failover_drill.there_and_back_report import there_and_back_report
 
     @contextmanager
     def start_system(flows: MirrorSettings, replicators: int) -> Iterator[Mirror]:
@@ -42,9 +71,12 @@ def simulate(flow: FlowName, settings: DrillSettings | KillSettings, name: str) 
         if isinstance(settings, DrillSettings):
             outcome = drill_failover(settings, directory, start_system, say)
             wrong, text = bool(outcome.wrong), drill_report(outcome)
-        else:
+        elif isinstance(settings, KillSettings):
             kills = drill_kills(settings, directory, name, start_system, say)
             wrong, text = bool(kills.wrong), kills_report(kills)
+        else:
+            trip = drill_there_and_back(settings, directory, name, start_system, say)
+            wrong, text = bool(trip.wrong), there_and_back_report(trip)
         out().print(text, soft_wrap=True)
         if wrong:
             raise typer.Exit(1)

@@ -82,6 +82,22 @@ def test_a_rehearsed_failover_whose_source_is_killed(capsys: pytest.CaptureFixtu
         sys.stdout.write(f"\n{done.stdout}")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("--there-and-back", "2", "--planned"), id="planned"),
+        pytest.param(("--there-and-back", "1", "--preserve-offsets"), id="source killed, offsets preserved"),
+    ],
+)
+def test_there_and_back_under_load(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """In topics that keep their names: both sides hold the same in the end, and groups have processed it."""
+    name = f"rehearsal-{os.getpid()}"
+    done = mirror_ray("failover", "A->B", "--simulate", *options, "--groups", "2", "--name", name, timeout_s=500)
+    assert "**HOLDS.**" in done.stdout
+    with capsys.disabled():
+        sys.stdout.write(f"\n{done.stdout}")
+
+
 def _stand(cluster: DevCluster, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({**cluster.confluent_config(), "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)

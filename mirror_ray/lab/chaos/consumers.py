@@ -21,14 +21,26 @@ _POLL_S: Final = 0.1
 class GroupMember(BackgroundThread):
     """Subscribes, processes and commits, by a thread of its own, until it is stopped or has read everything."""
 
-    def __init__(self, cluster: DevCluster, group: str, topics: Sequence[str], *, to_the_end: bool = False) -> None:
-        """``to_the_end``: it stops by itself at the ends of all partitions of ``topics``, which must not grow."""
+    def __init__(
+        self,
+        cluster: DevCluster,
+        group: str,
+        topics: Sequence[str],
+        *,
+        to_the_end: bool = False,
+        session_timeout_s: float = 45.0,
+    ) -> None:
+        """``to_the_end``: it stops by itself at the ends of all partitions of ``topics``, which must not grow.
+
+        ``session_timeout_s``: how long its group counts a member that could not say that it leaves.
+        """
         super().__init__(group)
         #: Topic and id of each record, in order, noted before it is committed.
         self.processed: list[tuple[str, RecordId]] = []
         #: ``time.time()`` when the first record was processed.
         self.first_s: float | None = None
         self._cluster, self._topics, self._to_the_end = cluster, list(topics), to_the_end
+        self._session_timeout_s = session_timeout_s
 
     def _run(self) -> None:
         settings = {
@@ -38,6 +50,7 @@ class GroupMember(BackgroundThread):
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 50,
+            "session.timeout.ms": int(1000 * self._session_timeout_s),
         }
         consumer = Consumer(client_config(self._cluster, settings))
         try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Final
 
-from mirror_ray.failover.plan import STEPS, FailoverStep
+from mirror_ray.failover.plan import FailoverStep
 from mirror_ray.model.errors import MirrorError
 
 _WITHIN_S: Final = 180.0
@@ -49,7 +49,7 @@ class FailoverCommand:
     @property
     def reported(self) -> int:
         """How many steps it has reported."""
-        return sum(f"  {step}: " in line for line in self._lines for step in STEPS)
+        return sum(f"  {step}: " in line for line in self._lines for step in FailoverStep)
 
     @property
     def is_running(self) -> bool:
@@ -78,7 +78,7 @@ class FailoverCommand:
             with self._changed:
                 self._lines.append(line)
                 now_s = time.monotonic()
-                for step in STEPS:
+                for step in FailoverStep:
                     if f"  {step}: " in line:
                         self.step_s[step], last_s = now_s - last_s, now_s
                 self._changed.notify_all()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from array import array
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,7 +23,7 @@ from mirror_ray.lab.chaos.chaos_report import FORGET_EVERY_S
 from mirror_ray.lab.chaos.chaos_run import Say, StartSystem
 from mirror_ray.lab.chaos.consumers import GroupMember
 from mirror_ray.lab.chaos.topology import Topic
-from mirror_ray.lab.chaos.writers import AcknowledgedRecords, LoadWriter, TransactionalWriter
+from mirror_ray.lab.chaos.writers import LoadWriter
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.failover_drill.drill_report import (
@@ -35,8 +33,8 @@ from mirror_ray.lab.failover_drill.drill_report import (
     judge_group,
     lost_with_source,
 )
-from mirror_ray.lab.kafka_client import create_topics, read_partition
-from mirror_ray.lab.load_record import RecordId, record_id
+from mirror_ray.lab.failover_drill.traffic import acknowledged_at, is_copying, make_writers, record_ids, synced_groups
+from mirror_ray.lab.kafka_client import create_topics
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.names import FlowName
 
@@ -58,18 +56,6 @@ _AT_ONCE: Final = 20
 #: A planned failover stops each group after so long, at random; otherwise the source is killed after so long.
 _STOPPED_AFTER_S: Final = (0.0, 3.0)
 _KILLED_AFTER_S: Final = (2.0, 5.0)
-
-
-# array[int] can't be subscripted at run time.
-class _TimedNumbers(array):  # type: ignore[type-arg]
-    """Numbers of records, and when each was acknowledged."""
-
-    def __init__(self, *_: object) -> None:
-        self.times_s: list[float] = []
-
-    def append(self, number: int, /) -> None:
-        super().append(number)
-        self.times_s.append(time.time())
 
 
 def drill_failover(settings: DrillSettings, directory: Path, start_system: StartSystem, say: Say) -> DrillOutcome:
@@ -95,7 +81,7 @@ class _Drill:
         self._settings, self._clusters, self._say = settings, clusters, say
         self._dice = random.Random(settings.seed)  # noqa: S311 - a seed repeats a run
         self._names = [f"group-{number:03}" for number in range(1, settings.groups + 1)]
-        self._writers = _writers(clusters["A"], _TOPICS, settings.seed)
+        self._writers = make_writers(clusters["A"], _TOPICS, settings.seed)
         self._after: list[LoadWriter] = []
         self._members: list[GroupMember] = []
         self._steps: list[tuple[str, str, float]] = []
@@ -112,7 +98,7 @@ class _Drill:
         began_s = time.monotonic()
         for writer in self._writers:
             writer.start()
-        _wait_until(lambda: self._copying(system), "every partition is copied")
+        _wait_until(lambda: is_copying(system, FLOW, _TOPICS), "every partition is copied")
         on_a = self._process_on_a(system)
         if self._settings.planned:
             moved_s = self._fail_over_planned(system)
@@ -146,7 +132,7 @@ class _Drill:
             return members
         for member in members.values():
             member.start()
-        _wait_until(lambda: _synced_groups(system) >= len(members), "every group is synced")
+        _wait_until(lambda: synced_groups(system, FLOW) >= len(members), "every group is synced")
         time.sleep(self._dice.uniform(*_KILLED_AFTER_S))
         return members
 
@@ -195,7 +181,7 @@ class _Drill:
     def _continue_on_b(self) -> dict[str, GroupMember]:
         """Move producers and groups, until every group has read all copies and some new records."""
         self._say("the groups and the producers continue on B")
-        self._after = list(_writers(self._clusters["B"], _TOPICS_AFTER, self._settings.seed, "after-"))
+        self._after = list(make_writers(self._clusters["B"], _TOPICS_AFTER, self._settings.seed, "after-"))
         for writer in self._after:
             writer.start()
         own = [topic.name for topic in _TOPICS_AFTER]
@@ -225,14 +211,9 @@ class _Drill:
         self, on_a: Mapping[str, GroupMember], on_b: Mapping[str, GroupMember], moved_s: float
     ) -> tuple[list[GroupOutcome], int, tuple[int, float]]:
         self._say("comparing every record")
-        acknowledged = {
-            RecordId(writer.name, number): at_s
-            for writer in self._writers
-            for numbers in writer.acknowledged.written.values()
-            for number, at_s in zip(numbers, _times(numbers), strict=True)
-        }
-        copied = _record_ids(self._clusters["B"], {f"A.{topic.name}": topic.partitions for topic in _TOPICS})
-        held = _record_ids(self._clusters["A"], {topic.name: topic.partitions for topic in _TOPICS})
+        acknowledged = acknowledged_at(self._writers)
+        copied = record_ids(self._clusters["B"], {f"A.{topic.name}": topic.partitions for topic in _TOPICS})
+        held = record_ids(self._clusters["A"], {topic.name: topic.partitions for topic in _TOPICS})
         if not self._settings.planned:
             # What writers wrote when A came back does not count.
             before = {record for record, at_s in acknowledged.items() if at_s <= moved_s}
@@ -254,27 +235,6 @@ class _Drill:
         until_s = time.time() if self._settings.planned else moved_s
         return groups, len(held), lost_with_source(acknowledged, copied, until_s)
 
-    @staticmethod
-    def _copying(system: Mirror) -> bool:
-        wanted = {(topic.name, number) for topic in _TOPICS for number in range(topic.partitions)}
-        return wanted <= {
-            (status.topic, status.partition) for status in system.partitions() if status.state == "copying"
-        }
-
-
-def _writers(cluster: DevCluster, topics: Sequence[Topic], seed: int, prefix: str = "") -> tuple[LoadWriter, ...]:
-    made = []
-    for topic in topics:
-        kind = TransactionalWriter if topic.transactions else LoadWriter
-        writer = kind(cluster, topic, f"{prefix}{topic.name}", seed)
-        writer.acknowledged = AcknowledgedRecords(written=defaultdict(lambda: _TimedNumbers("Q")))
-        made.append(writer)
-    return tuple(made)
-
-
-def _times(numbers: array[int]) -> list[float]:
-    return numbers.times_s if isinstance(numbers, _TimedNumbers) else []
-
 
 def _copies() -> list[str]:
     return [f"A.{topic.name}" for topic in _TOPICS]
@@ -286,22 +246,6 @@ def _process_for(member: GroupMember, seconds: float) -> None:
     _wait_until(lambda: member.first_s is not None, f"{member.name} processes")
     time.sleep(seconds)
     member.stop()
-
-
-def _synced_groups(system: Mirror) -> int:
-    """How many groups have a committed offset on the target."""
-    found = system.groups(str(FLOW))
-    return sum(any(partition.target_offset is not None for partition in group.partitions) for group in found)
-
-
-def _record_ids(cluster: DevCluster, topics: Mapping[str, int]) -> set[RecordId]:
-    return {
-        found
-        for topic, partitions in topics.items()
-        for number in range(partitions)
-        for record in read_partition(cluster, topic, number)
-        if (found := record_id(record)) is not None
-    }
 
 
 def _wait_until(condition: Callable[[], bool], what: str) -> None:
