@@ -1,8 +1,9 @@
 """Failover and failback, round after round, in topics that keep their names, under live traffic and by real processes.
 
 In each round writers and groups work on A, the flow fails over, they go on on B in the same topics, and come back by a
-failback. Either all of them are stopped before each move, or A's brokers are killed (SIGKILL) under load. In the end
-both sides must hold the same records, and every group must have processed them.
+failback. Either all of them are stopped before each move, or A's brokers are killed (SIGKILL) under load, in every
+second round shortly after the replicators. In the end both sides must hold the same records, and every group must have
+processed them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import random
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
+
+import psutil
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.failover.plan import Kind
@@ -55,6 +58,8 @@ _READY_WITHIN_S: Final = 120.0
 _POLL_S: Final = 0.2
 #: How long all work on a side before it is left, at random.
 _AT_WORK_S: Final = (1.0, 3.0)
+#: In every second round the replicators are killed so long before A, at random.
+_BEFORE_A_S: Final = (0.0, 1.0)
 _QUIET_S: Final = 1.0
 _CATCH_UP_S: Final = 120.0
 #: How often a command is given that has to be done.
@@ -130,6 +135,8 @@ class _Drill:
     def _lose_a(self, there: Phase, system: Mirror) -> Phase:
         _wait_until(lambda: traffic.synced_groups(system, FLOW) >= len(self._groups), "every group is synced")
         self._work(there)
+        if self._round % 2:
+            self._kill_replicators(system)
         self._say(f"round {self._round}: killing A's brokers")
         there.kill()
         self._do("failover", "--source-is-gone")
@@ -140,6 +147,14 @@ class _Drill:
         # Where nothing has diverged there is nothing to choose.
         self._give("failback", (), ("reverse", "producers"))
         return here
+
+    def _kill_replicators(self, system: Mirror) -> None:
+        """Shortly before A dies, so that A acknowledges records which B never gets."""
+        self._say(f"round {self._round}: killing the replicators")
+        for replicator in system.replicators:
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(replicator.pid).kill()
+        time.sleep(self._dice.uniform(*_BEFORE_A_S))
 
     def _come_back(self, here: Phase) -> Phase:
         self._work(here)
