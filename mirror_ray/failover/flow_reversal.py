@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,13 +136,29 @@ class FlowReversal:
                 )
             await asyncio.sleep(_POLL_S)
 
+    async def _once_open(self, command: Callable[[], Awaitable[None]]) -> None:
+        """Give a command to a flow that may just have been switched on, and reads its state first."""
+        deadline_s = time.monotonic() + _OPENED_WITHIN_S
+        while True:
+            try:
+                return await command()
+            except MirrorError:
+                if time.monotonic() > deadline_s:
+                    raise
+            await asyncio.sleep(_POLL_S)
+
     async def _stop(self, running: RunningSystem, base: MirrorSettings, flow: FlowName) -> None:
         """Pause a flow that is on, and wait until nobody holds a partition of it."""
         if not base.flow(flow).enabled:
             return
-        await running.pause(str(flow))
+        await self._once_open(lambda: running.pause(str(flow)))
         if held := await self._wait(running, str(flow), "released", _RELEASED_WITHIN_S):
             raise MirrorError(f"{flow} goes on copying: {held}: see `mirror-ray replicators`")
+
+    async def stays_on(self) -> None:
+        """Have the flow back on again, where other settings were applied since it was."""
+        if self._running is not None and not await self.runs_back():
+            await self.go_on(self._running)
 
     async def go_on(self, running: RunningSystem) -> None:
         """Have the flow back on, though it was about to be turned round: there is more to be copied."""
@@ -150,15 +166,7 @@ class FlowReversal:
         base = await running.configuration()
         if not is_reversed(base, self._flow):
             await running.apply(reversed_settings(base, self._flow, self._topics, self._new_topics))
-        deadline_s = time.monotonic() + _OPENED_WITHIN_S
-        while True:
-            try:
-                return await running.resume(str(self._flow.back))
-            except MirrorError:
-                # A flow that has just been switched on reads its state first.
-                if time.monotonic() > deadline_s:
-                    raise
-            await asyncio.sleep(_POLL_S)
+        await self._once_open(lambda: running.resume(str(self._flow.back)))
 
     async def end(self) -> str:
         """Turn the flow round again, where the flow back has stopped; returns a sentence.

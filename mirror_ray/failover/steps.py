@@ -29,6 +29,8 @@ _GONE: Final = StepOutcome("skipped", "the source is gone", {})
 _BEFORE_REVERSED: Final = frozenset(
     {FailoverStep.DETECT, FailoverStep.CHECK, FailoverStep.REVERSE, FailoverStep.PRODUCERS}
 )
+#: The flow back has to be on for these, though somebody may have applied other settings meanwhile.
+_WHILE_REVERSED: Final = frozenset({FailoverStep.PRODUCERS, FailoverStep.CATCH_UP, FailoverStep.STOP})
 
 
 class StepTiming(NamedTuple):
@@ -90,6 +92,8 @@ class FailoverSteps:
         """Do one step."""
         if self._dry and self._reversal is not None and step not in _BEFORE_REVERSED and not await self._is_begun():
             return StepOutcome("skipped", f"known once {self._flow} copies", {})
+        if self._reversal is not None and step in _WHILE_REVERSED and not self._dry:
+            await self._reversal.stays_on()
         return await self._steps[step]()
 
     async def check_again(self, *, groups: bool) -> StepOutcome | None:

@@ -13,7 +13,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.state_topic import StateStore, read_state, transactional_id
 from mirror_ray.kafka.transactions import TransactionalProducer
 from mirror_ray.model.errors import ConfigError, NotReadyError
-from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FlowRecord, GrantRecord, Pause, ReversalRecord
@@ -33,8 +33,7 @@ class FlowState:
 
     async def read(self) -> None:
         """Read it; where there is no state yet it is empty."""
-        if self._store.topic in self._target.metadata.topics:
-            self.records = decode(await asyncio.to_thread(read_state, self._target.settings, self._store.topic))
+        self.records = await read_records(self._target, self.flow.name)
 
     async def claim(self) -> None:
         """Open it for writing.
@@ -65,7 +64,7 @@ class FlowState:
         await asyncio.sleep(max(grant.lease_ms for grant in held.values()) / 1000)
         await self.write(_grants({partition: replace(grant, lease_ms=0) for partition, grant in raised.items()}))
         await self._end_transactions()
-        self.records = decode(await asyncio.to_thread(read_state, self._target.settings, self._store.topic))
+        self.records = await read_records(self._target, self.flow.name)
 
     async def _end_transactions(self) -> None:
         ids = {grant.transactional_id for grant in self.records.grants.values() if grant.transactional_id}
@@ -186,6 +185,18 @@ class BothStates:
         for partition, record in records.items():
             documents |= schema.PARTITION.documents(partition, record)
         return documents
+
+
+async def read_records(target: ClusterConnections, flow: FlowName) -> FlowStateRecords:
+    """Read a flow's state; where there is none yet it is empty.
+
+    Raises:
+        MirrorError: It can't be read.
+    """
+    topic = state_topic(flow.source)
+    if topic not in (await target.refresh(None)).topics:
+        return FlowStateRecords()
+    return decode(await asyncio.to_thread(read_state, target.settings, topic))
 
 
 def _grants(grants: Mapping[TopicPartition, GrantRecord]) -> dict[str, Document | None]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
-from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
@@ -27,7 +27,7 @@ from mirror_ray.offsets.translator import OffsetMapTailer
 from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.reversal.cut import DivergedPolicies, DivergedPolicy, ReversalPlan, TopicCut
 from mirror_ray.reversal.diverged_export import DivergedExport
-from mirror_ray.reversal.flow_states import BothStates, FlowState
+from mirror_ray.reversal.flow_states import BothStates, read_records
 from mirror_ray.reversal.offset_maps import blocks_back
 from mirror_ray.reversal.topic_cuts import TopicCuts, stable_logs
 from mirror_ray.state.partition_record import PartitionRecord
@@ -83,12 +83,9 @@ async def records_of(settings: MirrorSettings, name: FlowName) -> Mapping[TopicP
     """
     target = ClusterConnections(settings.clusters[name.target], f"{name}|mirror-ray|reversal")
     try:
-        await target.refresh(None)
-        state = FlowState(settings.flow(name), target, UNRECORDED)
-        await state.read()
+        return (await read_records(target, name)).partitions
     finally:
         await target.close()
-    return state.records.partitions
 
 
 async def is_done(settings: MirrorSettings, flow: FlowName, audit_log: AuditLog) -> bool:
