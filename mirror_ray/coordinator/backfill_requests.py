@@ -123,6 +123,11 @@ def _live_starts(live: FlowController, request: BackfillRequest, side: TopicSide
     """By partition, where the live copy began."""
     if live.settings.produce.delivery_guarantee != "exactly_once":
         raise ConfigError(f"{live.name} copies at least once: records can be added to its topics only with --into")
+    if live.state.records.reversal is not None:
+        raise ConfigError(
+            f"{live.name} was reversed by a failback: its topics hold what was written on both sides, so that what lies"
+            " before the live copy's beginning is there already. Name another topic with --into"
+        )
     starts: dict[int, int] = {}
     for number in range(side.partitions):
         partition = TopicPartition(request.topic, number)

@@ -37,7 +37,7 @@ def blocks_back(
     begin = 0
     if back is not None and (back.source_topic_id, back.target_topic_id) == ids and back.segments.tail is not None:
         begin = back.segments.tail.source
-    for some in _batched(_inverse(known.segments, begin, record)):
+    for some in _batched(_inverse(known.segments, begin)):
         last = some[-1]
         yield SegmentBlock(
             source=partition,
@@ -50,15 +50,14 @@ def blocks_back(
         )
 
 
-def _inverse(segments: Iterable[Segment], begin: int, record: PartitionRecord) -> Iterator[Segment]:
-    """The segments the other way, from ``begin`` on the target up to the cut."""
+def _inverse(segments: Iterable[Segment], begin: int) -> Iterator[Segment]:
+    """The segments the other way, from ``begin`` on the target."""
     for segment in segments:
-        first = max(segment.target, begin)
-        end = min(segment.target + segment.length, record.source_offset)
-        passed = first - segment.target
-        if first < end or (segment.length == 0 and begin <= segment.target < record.source_offset):
+        passed = max(0, begin - segment.target)
+        if passed < segment.length or not passed:
+            source, target = segment.target + passed, segment.source + passed
             number = (segment.number + passed) % SEQUENCE_MODULUS
-            yield Segment(first, segment.source + passed, max(0, end - first), number)
+            yield Segment(source, target, segment.length - passed, number)
 
 
 def _batched(segments: Iterator[Segment]) -> Iterator[tuple[Segment, ...]]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.mutants import faults, kernel, lease, merging, offsets, preserving, replication, sending, source, state
+from tests.mutants import (
+    faults,
+    kernel,
+    lease,
+    merging,
+    offsets,
+    preserving,
+    replication,
+    reversing,
+    sending,
+    source,
+    state,
+)
 
 MUTANTS = (
     *replication.MUTANTS,
@@ -11,6 +23,7 @@ MUTANTS = (
     *lease.MUTANTS,
     *merging.MUTANTS,
     *preserving.MUTANTS,
+    *reversing.MUTANTS,
     *kernel.MUTANTS,
     *state.MUTANTS,
     *faults.MUTANTS,

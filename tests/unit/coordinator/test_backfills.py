@@ -133,3 +133,12 @@ async def test_it_ends_and_begins_with_its_flow(world: World) -> None:
     await coordinator.apply(settings(flow(enabled=False)))
     assert not world.first.held
     assert world.kafka.states[FLOW]
+
+
+async def test_not_behind_a_copy_that_was_reversed(world: World) -> None:
+    """What lies before the live copy's beginning was copied the other way: only a topic of its own may get it."""
+    world.kafka.states.setdefault(FLOW, {})["reversed"] = {"turn": 2, "away": False, "time_ms": 1}
+    coordinator = await filled(world)
+    with pytest.raises(ConfigError, match="was reversed"):
+        await coordinator.backfill("A->B", read_request("orders", "earliest", None))
+    assert (await coordinator.backfill("A->B", INTO_AGAIN)).state != "refused"

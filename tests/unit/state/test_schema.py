@@ -17,7 +17,7 @@ from mirror_ray.model.start import LATEST, StartPosition
 from mirror_ray.state import schema
 from mirror_ray.state.actor_names import replicator_name, replicator_number
 from mirror_ray.state.partition_record import PartitionRecord
-from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause
+from mirror_ray.state.records import FaultResolution, FlowRecord, GrantRecord, Pause, ReversalRecord
 from mirror_ray.state.schema import FlowStateRecords, RecordKind, decode, read_record
 from mirror_ray.topics.discovery_rules import (
     TargetLogBounds,
@@ -59,6 +59,7 @@ OFFSETS = StartPosition("offsets", offsets=((0, 7), (2, 9)))
 BACKFILL = BackfillRecord(
     topic="t", into="again", ranges=(BackfillRange(0, 5, 20),), said="from 0@5", time_ms=7, positions=((0, 9),)
 )
+REVERSED = ReversalRecord(turn=3, away=True, time_ms=7)
 SOME_ACL = Acl(
     resource="TOPIC", name="A.t", pattern="LITERAL", principal="User:x", host="*", operation="READ", permission="ALLOW"
 )
@@ -84,6 +85,7 @@ DOCUMENTS: tuple[tuple[RecordKind[Any, Any], object, object, str], ...] = (
      {"backfill/1a2b": {"topic": "t", "into": "again", "ranges": [[0, 5, 20]], "said": "from 0@5", "time_ms": 7,
       "behind": false, "phase": "running", "target_topic_id": "", "positions": [[0, 9]]}}"""),
     (schema.HANDED_BACK, "", 7, '{"handed-back": {"time_ms": 7}}'),
+    (schema.REVERSAL, "", REVERSED, '{"reversed": {"turn": 3, "away": true, "time_ms": 7}}'),
     (schema.ACL, schema.acl_id(SOME_ACL), SOME_ACL, """
      {"acl/3e34ef83652cbbe1e5006589989cbf48": {"resource": "TOPIC", "name": "A.t", "pattern": "LITERAL",
       "principal": "User:x", "host": "*", "operation": "READ", "permission": "ALLOW"}}"""),
@@ -117,6 +119,7 @@ def test_every_kind_is_decoded() -> None:
         skipped_ranges={(PARTITION, 5): RESOLUTION.skipped_range()},
         backfills={"1a2b": BACKFILL},
         handed_back_ms=7,
+        reversal=REVERSED,
         acls={schema.acl_id(SOME_ACL): SOME_ACL},
     )
     for kind, key, *_ in DOCUMENTS:

@@ -8,7 +8,7 @@ import pytest
 
 from mirror_ray.model.names import FlowName, TopicId
 from mirror_ray.model.offset_pair import OffsetPair
-from mirror_ray.state.records import FlowRecord
+from mirror_ray.state.records import FlowRecord, ReversalRecord
 from mirror_ray.state.schema import FlowStateRecords
 from mirror_ray.topics.discovery_rules import (
     TargetLogBounds,
@@ -40,6 +40,13 @@ def test_a_flow_that_was_handed_back_is_not_copied() -> None:
     """MM2 copies it."""
     assert flow_refusal(FLOW, FlowStateRecords(flow=KNOWN), "a", "b") is None
     assert "handed back" in (flow_refusal(FLOW, FlowStateRecords(flow=KNOWN, handed_back_ms=1), "a", "b") or "")
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_flow_that_is_reversed_is_not_copied(away: bool) -> None:
+    """The flow back copies in its place, until it is turned round again."""
+    state = FlowStateRecords(flow=KNOWN, reversal=ReversalRecord(turn=1, away=away, time_ms=1))
+    assert ("B->A copies" in (flow_refusal(FLOW, state, "a", "b") or "")) is away
 
 
 def test_another_remote_topic_than_before_is_refused() -> None:
