@@ -13,16 +13,17 @@ from mirror_ray.lab.load_record import RecordId
 from mirror_ray.lab.report_parts import document, markdown_table, problem_list
 
 #: A checkpoint is at most so old when its cluster is killed: 2 s lie between two, one passes until it is published, and
-#: a machine that is busy takes a while for both.
-CHECKPOINT_WITHIN_S: Final = 10.0
+#: a machine that is busy takes two more for both.
+CHECKPOINT_WITHIN_S: Final = 5.0
 
 _ABOUT_MOVES: Final = """\
 *RPO* is what was acknowledged on the side that was left, before its last writer stopped or before it was killed, and is
 not on both sides in the end; the seconds are the age of the first such record. *RTO* is from there until the last group
 has processed its first record on the other side, *median* until half of them have."""
 _ABOUT_COMMANDS: Final = """\
-Each command is a process of its own; *s* is all that it took, the steps are in seconds. Commands that are given while
-writers write on B, or before anybody has chosen what becomes of diverged records, have to stop and say so."""
+Each command is a process of its own; *s* is all that it took, the steps are in seconds, the first one with the start of
+the process. Commands that are given while writers write on B, or before anybody has chosen what becomes of diverged
+records, have to stop and say so."""
 _ABOUT_GROUPS: Final = """\
 *Again* was processed more than once. *Oldest* is how long before a kill the first such record was processed first.
 *Lost with A* is what the group has processed nowhere, and what is in the exported records of A; *lost* is what both
