@@ -8,7 +8,7 @@ from typing import Any, Final
 from mirror_ray.failover.messages import NAMED, names
 from mirror_ray.model.names import FlowName
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.reversal.cut import PartitionCut
+from mirror_ray.reversal.cut import DIVERGED_POLICIES, PartitionCut
 from mirror_ray.reversal.reverse import Reversal, ReversedTopic
 
 #: Bytes of a key or a value that are shown.
@@ -26,11 +26,14 @@ def described(found: Sequence[ReversedTopic], flow: FlowName, asked: Reversal) -
         return f"{len(found)} topics go on where they were left", figures
     alias, other = flow.source, flow.target
     records = sum(cut.diverged.count for topic in diverged for cut in topic.cut.partitions)
-    text = f"{alias} has {records} records that {other} never got, in {names([topic.cut.topic for topic in diverged])}"
+    least = "at least " if any(not topic.cut.counted for topic in diverged) else ""
+    listed = names([topic.cut.topic for topic in diverged])
+    text = f"{alias} has {least}{records} records that {other} never got, in {listed}"
     for topic in diverged:
         for cut in topic.cut.partitions:
             text += f"\n  {_line(cut)}" if not cut.in_place else ""
         text += f"\n  {topic.cut.replaced}" if topic.cut.replaced else ""
+        text += "".join(f"\n  {partition}: it has no copy at all" for partition in topic.cut.only_on_source)
     undecided = [topic for topic in diverged if topic.plan == "undecided"]
     if undecided:
         return text + _choices(undecided, alias, other), figures
@@ -50,8 +53,9 @@ def _choices(undecided: Sequence[ReversedTopic], alias: str, other: str) -> str:
         " first"
     )
     for topic in undecided:
-        if (why := topic.cut.why_no_append) is not None:
-            text += f"\n{topic.cut.topic}: only recreate is possible: {why}"
+        for policy in DIVERGED_POLICIES:
+            if (why := topic.cut.why_not(policy)) is not None:
+                text += f"\n{topic.cut.topic}: {policy} is impossible: {why}"
     return text
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
@@ -21,6 +21,7 @@ from mirror_ray.topics.discovery_rules import TopicSide, first_record
 #: What becomes of a topic that has diverged. ``append``: its records stay, and what the target has got since goes
 #: behind them. ``recreate``: it is deleted, and copied anew from the target.
 DivergedPolicy = Literal["append", "recreate"]
+DIVERGED_POLICIES: tuple[DivergedPolicy, ...] = get_args(DivergedPolicy)
 #: ``in_place``: nothing has diverged. ``undecided``: somebody has to choose.
 ReversalPlan = Literal["in_place", "append", "recreate", "undecided"]
 
@@ -48,6 +49,14 @@ class DivergedRecords:
             oldest_ms=min(times) if self.first is None else min(self.oldest_ms, *times),
             newest_ms=max(self.newest_ms, *times),
         )
+
+
+class LogSpan(NamedTuple):
+    """A part of a partition's log, the end not included."""
+
+    partition: TopicPartition
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +109,8 @@ class TopicCut:
     empty: bool = False
     #: Partitions of the source that the target lacks, with records.
     only_on_source: tuple[TopicPartition, ...] = ()
+    #: Where the source has records that the target may never have got.
+    spans: tuple[LogSpan, ...] = ()
 
     @property
     def is_new(self) -> bool:
@@ -114,9 +125,25 @@ class TopicCut:
         return bool(self.replaced) or not all(cut.in_place for cut in self.partitions)
 
     @property
+    def counted(self) -> bool:
+        """Whether it is known of each partition how many records have diverged."""
+        return not self.replaced and all(cut.pair is not None for cut in self.partitions)
+
+    @property
     def why_no_append(self) -> str | None:
         """Why the topic on the source can't be kept; None: it can."""
         return self.replaced or next(filter(None, (cut.why_no_append for cut in self.partitions)), None)
+
+    @property
+    def why_no_recreate(self) -> str | None:
+        """Why the topic on the source can't be made anew; None: it can."""
+        if not self.only_on_source:
+            return None
+        return f"{', '.join(map(str, self.only_on_source))} has no copy at all"
+
+    def why_not(self, policy: DivergedPolicy) -> str | None:
+        """Why a choice is impossible; None: it is possible."""
+        return self.why_no_append if policy == "append" else self.why_no_recreate
 
     def plan(self, policy: DivergedPolicy | None) -> ReversalPlan:
         """What becomes of the topic; ``policy``: as was chosen, if anything was."""
@@ -124,7 +151,7 @@ class TopicCut:
             return "recreate"
         if not self.diverged:
             return "in_place"
-        if policy is None or (policy == "append" and self.why_no_append is not None):
+        if policy is None or self.why_not(policy) is not None:
             return "undecided"
         return policy
 

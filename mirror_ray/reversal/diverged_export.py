@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
@@ -17,11 +17,13 @@ from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.topics import NewRemoteTopic
 from mirror_ray.records.decode import DecodedRecord, record_tail
-from mirror_ray.reversal.cut import PartitionCut, TopicCut
+from mirror_ray.reversal.cut import LogSpan, TopicCut
 from mirror_ray.verification.partition_log import PartitionLog
 
 #: The header that says which offset a record had.
 OFFSET_HEADER: Final = b"mirror-ray.diverged.offset"
+#: The header that says by which reversal of the flow it was copied.
+TURN_HEADER: Final = b"mirror-ray.diverged.reversal"
 #: The value of the option that asks for topics.
 TO_TOPICS: Final = "topic"
 
@@ -39,40 +41,35 @@ class DivergedExport:
         """For people."""
         return f"files in {self.directory}" if self.directory is not None else "topics SOURCE.TOPIC.diverged"
 
-    async def copy(self, source: ClusterConnections, target: ClusterConnections, topics: Sequence[TopicCut]) -> None:
-        """Copy what only ``source`` has of these topics.
+    async def copy(
+        self, source: ClusterConnections, target: ClusterConnections, topics: Sequence[TopicCut], turn: int
+    ) -> None:
+        """Copy what only ``source`` has of these topics; ``turn``: of the reversal, which tells exports apart.
 
         Raises:
             OSError, MirrorError: Some of it may not be there; copy it again.
         """
         for topic in topics:
-            for cut in topic.partitions:
-                if cut.diverged.count:
-                    log = PartitionLog(source, cut.source, topic.source_side.topic_id, purpose="reversal")
-                    if self.directory is not None:
-                        await self._to_file(self.directory, log, cut)
-                    else:
-                        await self._to_topic(target, log, cut, topic)
-
-    async def _to_file(self, directory: Path, log: PartitionLog, cut: PartitionCut) -> None:
-        name = f"{log.cluster.settings.alias}.{cut.source}.diverged.jsonl"
-        with await asyncio.to_thread(_open, directory, name) as file:
-            async for records in _diverged(log, cut):
-                file.writelines(json.dumps(_document(record)) + "\n" for record in records)
+            for span in topic.spans:
+                log = PartitionLog(source, span.partition, topic.source_side.topic_id, purpose="reversal")
+                if self.directory is not None:
+                    await _to_file(self.directory, log, span, turn)
+                else:
+                    await self._to_topic(target, log, span, (topic.source_side.partitions, turn))
 
     async def _to_topic(
-        self, target: ClusterConnections, log: PartitionLog, cut: PartitionCut, topic: TopicCut
+        self, target: ClusterConnections, log: PartitionLog, span: LogSpan, size: tuple[int, int]
     ) -> None:
-        name = f"{log.cluster.settings.alias}.{topic.topic}.diverged"
-        await asyncio.to_thread(self._create, target, name, topic.source_side.partitions)
+        partitions, turn = size
+        name = f"{log.cluster.settings.alias}.{span.partition.topic}.diverged"
+        await asyncio.to_thread(self._create, target, name, partitions)
         await target.refresh([name])
-        there = TopicPartition(name, cut.source.partition)
-        copied_to = await _copied_to(PartitionLog(target, there, target.metadata.topics[name].topic_id))
+        there = TopicPartition(name, span.partition.partition)
+        copied_to = await _copied_to(PartitionLog(target, there, target.metadata.topics[name].topic_id), turn)
         writer = InternalTopicWriter(target, name, there.partition, cleanup_policy="delete")
-        async for records in _diverged(log, cut):
-            fresh = [_with_offset(record) for record in records if record.offset >= copied_to]
-            if fresh:
-                await writer.append_decoded(fresh)
+        async for records in log.records(max(span.start, copied_to), span.end):
+            if records:
+                await writer.append_decoded([_marked(record, turn) for record in records])
 
     def _create(self, target: ClusterConnections, name: str, partitions: int) -> None:
         editor = ClusterEditor(target.settings, "mirror-ray-reversal", self.audit_log)
@@ -92,25 +89,28 @@ def _open(directory: Path, name: str) -> TextIO:
     return (directory / name).open("w", encoding="utf-8")
 
 
-async def _diverged(log: PartitionLog, cut: PartitionCut) -> AsyncIterator[list[DecodedRecord]]:
-    if cut.pair is not None:
-        async for records in log.records(cut.pair.source_offset, cut.source_end):
-            yield records
+async def _to_file(directory: Path, log: PartitionLog, span: LogSpan, turn: int) -> None:
+    name = f"{log.cluster.settings.alias}.{span.partition}.reversal-{turn}.diverged.jsonl"
+    with await asyncio.to_thread(_open, directory, name) as file:
+        async for records in log.records(span.start, span.end):
+            file.writelines(json.dumps(_document(record)) + "\n" for record in records)
 
 
-async def _copied_to(log: PartitionLog) -> int:
-    """The offset behind the last record that an export has copied."""
+async def _copied_to(log: PartitionLog, turn: int) -> int:
+    """The offset behind the last record that the export of this turn has copied; 0: it has copied none."""
     start, end = await log.start(), await log.end()
     async for records in log.records(max(start, end - 1), end):
         for record in records:
-            return int(dict(record.headers).get(OFFSET_HEADER) or b"-1") + 1
+            headers = dict(record.headers)
+            if headers.get(TURN_HEADER) == b"%d" % turn:
+                return int(headers.get(OFFSET_HEADER) or b"-1") + 1
     return 0
 
 
-def _with_offset(record: DecodedRecord) -> DecodedRecord:
+def _marked(record: DecodedRecord, turn: int) -> DecodedRecord:
     key, value, headers = record.fields()
-    tail = record_tail(key, value, (*headers, (OFFSET_HEADER, b"%d" % record.offset)))
-    return DecodedRecord(record.offset, record.timestamp, tail)
+    marks = ((OFFSET_HEADER, b"%d" % record.offset), (TURN_HEADER, b"%d" % turn))
+    return DecodedRecord(record.offset, record.timestamp, record_tail(key, value, (*headers, *marks)))
 
 
 def _document(record: DecodedRecord) -> dict[str, object]:

@@ -152,7 +152,7 @@ class _Reversing:
     async def carry_out(self) -> None:
         states, time_ms = self._states, time.time_ns() // 1_000_000
         if self._asked.export is not None:
-            await self._asked.export.copy(states.source, states.target, self._diverged)
+            await self._asked.export.copy(states.source, states.target, self._diverged, self._turn)
         await states.flow.write(states.left(self._settled(), self._turn, time_ms))
         for cut in self._anew:
             await self._delete(cut.topic)

@@ -11,7 +11,7 @@ from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, error_info
 from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.reversal.cut import PartitionCut, TopicCut, side_of
+from mirror_ray.reversal.cut import LogSpan, PartitionCut, TopicCut, side_of
 from mirror_ray.reversal.flow_states import BothStates
 from mirror_ray.reversal.positions import CutReader, LogRange
 from mirror_ray.state.partition_record import PartitionRecord
@@ -76,6 +76,9 @@ class TopicCuts:
         if source.partitions and not replaced:
             asked = [self._cut(partition, record, sides, logs) for partition, record in sorted(records.items())]
             cuts = list(await asyncio.gather(*asked))
+        spans = [span for cut in cuts if (span := _span(cut, own[cut.source])) is not None]
+        if replaced:
+            spans = [LogSpan(partition, *log) for partition, log in sorted(own.items())]
         return TopicCut(
             topic=topic,
             remote=target.topic,
@@ -84,6 +87,7 @@ class TopicCuts:
             partitions=tuple(cuts),
             replaced=replaced,
             empty=all(log.start == log.end for log in own.values()),
+            spans=tuple(span for span in spans if span.start < span.end),
             only_on_source=tuple(p for p, log in sorted(own.items()) if p not in records and log.start < log.end),
         )
 
@@ -173,6 +177,13 @@ async def readable_logs(
             name = error_info(code).name
             raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {partition} can't be asked: {name}")
     return {partition: LogRange(starts[partition].offset, ends[partition].offset) for partition in partitions}
+
+
+def _span(cut: PartitionCut, log: LogRange) -> LogSpan | None:
+    """Where the source has what the target may never have got."""
+    if cut.pair is None:
+        return LogSpan(cut.source, max(cut.record.source_offset, log.start), log.end)
+    return LogSpan(cut.source, cut.pair.source_offset, log.end) if cut.diverged.count else None
 
 
 def _side(cluster: ClusterConnections, topic: str) -> TopicSide:

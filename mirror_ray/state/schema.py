@@ -13,7 +13,7 @@ One compacted record per key; the value is a JSON object, a tombstone deletes::
     latest/<topic>                {}: was there when it was selected and begins at its end (auto.offset.reset=latest)
     start/<topic>                 at: the same, for a point in time or offsets (topics.start)
     handed-back                   time_ms: MM2 copies the flow now, and its remote topics are not ours until `takeover`
-    reversed                      turn, away, time_ms: the flow back copies, or has copied, the same topics the other way
+    reversed                      turn, away, time_ms: the flow back copies, or has copied, the same topics in its place
     backfill/<id>                 topic, into, ranges, phase and more: a backfill beside the flow; its progress is in a
                                   state topic of its own, mm2-ray-state.<source>.backfill-<id>.internal
     paused/flow                   {}: an operator paused the flow

@@ -13,7 +13,7 @@ MUTANTS = (
     _cut("what the source has lost is passed over", "if self.pair is None« or self.lost→» or"),
     _cut("offsets that differ count as preserved", "«not self.record.preserve_offsets or →»self.pair.target_offset =="),
     _cut("a flow that does not preserve offsets has to", "return «not self.record.preserve_offsets or →»self.pair"),
-    _cut("records are appended to a topic that has lost some", '«policy == "append" and self.why_no_append→False»'),
+    _cut("records are appended to a topic that has lost some", "«self.why_not(policy) is not None→False»"),
     _cut("an empty topic that was created anew is asked about", "bool(self.replaced and «self.empty→False»)"),
     _cut("the flow back begins before the cut", "OffsetPair(«cut.pair.target_offset→0», end"),
     _cut("what the source has is somebody else's", "foreign_to=«end→-1»"),

@@ -14,11 +14,13 @@ import pytest
 from mirror_ray.config.settings import OffsetSettings
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.run import FailoverReport
+from mirror_ray.reversal.flow_states import FlowState
+from tests.broker.failover.test_kills import KilledError
 from tests.broker.failover.test_reversal import move, read, scene, write
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.failover import Names, caught_up, numbered, order
 from tests.support.groups import commit, committed, process
-from tests.support.kafka import delete_topic, produce, produce_transactions
+from tests.support.kafka import create_topic, delete_topic, produce, produce_transactions
 from tests.support.local import LocalSystem, aside
 from tests.support.reading import end_offsets, read_placed
 from tests.support.unrecorded import carry_out
@@ -61,6 +63,12 @@ async def fail_back(system: LocalSystem, names: Names, **options: Any) -> Failov
     return await carry_out(system.settings, asked, system.coordinator)
 
 
+def exported(directory: Path) -> list[int]:
+    """The values in the files of an export, as they are in the files."""
+    lines = [line for path in sorted(directory.iterdir()) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [int(b64decode(json.loads(line)["value"])) for line in lines]
+
+
 @MODES
 async def test_it_stops_and_shows_them(clusters: Clusters, make_topic: TopicMaker, mode: Any) -> None:
     """By partition, with the first and the last one; a dry run says the same, and neither changes anything."""
@@ -92,7 +100,11 @@ async def test_it_is_made_anew_from_the_target(
         done = await aside(lambda: process(b, names.group, topic, 30))
         report = await fail_back(system, names, diverged=("recreate",), export_diverged=str(tmp_path))
         assert report.plan.finished, report.plan.results
-        lines = (tmp_path / f"{names.flow.source}.{topic}-1.diverged.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (
+            (tmp_path / f"{names.flow.source}.{topic}-1.reversal-1.diverged.jsonl")
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
         values = [int(b64decode(json.loads(line)["value"])) for line in lines]
         assert values == [*range(7000, 7010), 7000]
         done += await aside(lambda: process(a, names.group, topic))
@@ -159,3 +171,46 @@ async def everything_is_equal(
     here, there = await read(a, topic), await read(b, topic)
     assert here == there
     assert sum(map(len, here.values())) == count
+
+
+async def test_a_topic_that_was_created_anew_is_exported_whole(
+    clusters: Clusters, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """Nothing in it is known; append is impossible, and what it holds is in the files before it is deleted."""
+    a = clusters.a
+    async with scene(clusters, make_topic) as (system, names):
+        topic = names.topic
+        await move(system, names, "failover")
+        await aside(lambda: delete_topic(a.confluent_config(), topic))
+        await aside(lambda: create_topic(a.confluent_config(), topic, 2))
+        await write(a, topic, 6, 7000)
+        report = await fail_back(system, names, diverged=("append",))
+        assert "append is impossible" in report.plan.results[FailoverStep.REVERSE].summary
+        report = await fail_back(system, names, diverged=("recreate",), export_diverged=str(tmp_path))
+        assert report.plan.finished, report.plan.results
+        assert sorted(exported(tmp_path)) == [*range(7000, 7006)]
+        await everything_is_equal(system, clusters, topic, 200)
+
+
+async def test_an_export_goes_on_where_it_was(clusters: Clusters, make_topic: TopicMaker) -> None:
+    """A failback that was killed between export and deletion copies no record twice; the next incident is another."""
+    async with diverged(clusters, make_topic, "translate") as (system, names):
+        copied = f"{names.flow.source}.{names.topic}.diverged"
+        for count in (11, 11):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(FlowState, "write", _killed)
+                with pytest.raises(KilledError):
+                    await fail_back(system, names, diverged=("append",), export_diverged="topic")
+            assert len((await read(clusters.b, copied))[1]) == count
+        report = await fail_back(system, names, diverged=("append",), export_diverged="topic")
+        assert report.plan.finished, report.plan.results
+        await move(system, names, "failover")
+        await aside(lambda: produce(clusters.a.confluent_config(), names.topic, numbered(4, 8000)))
+        report = await fail_back(system, names, diverged=("append",), export_diverged="topic")
+        assert report.plan.finished, report.plan.results
+        found = await read(clusters.b, copied)
+        assert [len(found[0]), len(found[1])] == [2, 13]
+
+
+async def _killed(*_: object) -> None:
+    raise KilledError

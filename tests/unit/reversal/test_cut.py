@@ -28,6 +28,7 @@ RECORD = PartitionRecord(
     sequence=17,
 )
 ANEW = side_of("orders", TopicId("c"), 1)
+LONELY = (TopicPartition("orders", 7),)
 ONE = DivergedRecords().followed_by([DecodedRecord(100, 5, b"")])
 
 
@@ -63,6 +64,9 @@ PRESERVED = replace(RECORD, preserve_offsets=True, target_offset=100, sequence=N
         (topic(cut(pair=None, why="removed")), ("undecided", "undecided", "recreate")),
         (topic(replaced="anew", source_side=ANEW), ("undecided", "undecided", "recreate")),
         (topic(replaced="anew", empty=True, source_side=ANEW), ("recreate", "recreate", "recreate")),
+        # A partition that is on the source alone stays there; a topic that has one is not deleted.
+        (topic(cut(), only_on_source=LONELY), ("in_place", "in_place", "in_place")),
+        (topic(cut(source_end=101, diverged=ONE), only_on_source=LONELY), ("undecided", "append", "undecided")),
         (topic(source_side=side_of("orders")), ("recreate", "recreate", "recreate")),
     ],
 )
