@@ -37,6 +37,7 @@ _PLANS: Columns = (
     column("BY", "by"),
     column("BEGAN", "began_ms", date),
     column("STATE", "state"),
+    column("WAVE", "wave"),
 )
 _GROUPS: Columns = (
     column("GROUP", "group"),
@@ -115,7 +116,16 @@ def failover(
     preserve_offsets: Annotated[
         bool, typer.Option("--preserve-offsets", help="Of a simulation there and back: with offsets = preserve.")
     ] = False,
-    groups: Annotated[int, typer.Option("--groups", min=1, help="Of a simulation: how many groups.")] = 6,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--groups", metavar="PATTERN", help="Move these groups alone, a wave. Of a simulation: how many (6)."
+        ),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topics", metavar="PATTERN", help="Of a wave: topics whose producers move, too."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of a simulation.")] = 1,
     output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
@@ -131,7 +141,12 @@ def failover(
         from mirror_ray.cli import failover_drill
 
         drill = failover_drill.chosen(
-            groups, seed, planned=planned, kills=kills, rounds=there_and_back, preserve_offsets=preserve_offsets
+            _number(groups),
+            seed,
+            planned=planned,
+            kills=kills,
+            rounds=there_and_back,
+            preserve_offsets=preserve_offsets,
         )
         # Never the name of a system that may run.
         failover_drill.simulate(parse_flow(flow), drill, "rehearsal" if name == DEFAULT_NAME else name)
@@ -139,7 +154,13 @@ def failover(
     if kills or there_and_back is not None:
         option = "--kills" if kills else "--there-and-back"
         raise ConfigError(f"{option} is for a simulation, on clusters of its own: say --simulate, too")
-    options = FailoverOptions(source_is_gone=source_is_gone, force=force, skip_active=skip_active)
+    options = FailoverOptions(
+        source_is_gone=source_is_gone,
+        force=force,
+        skip_active=skip_active,
+        groups=tuple(groups or ()),
+        topics=tuple(topics or ()),
+    )
     order = _order("failover", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
 
@@ -155,6 +176,9 @@ def failback(
     yes: YesOption = False,
     quiet_s: QuietOption = 3.0,
     catch_up_s: CatchUpOption = 600.0,
+    wave: Annotated[
+        str, typer.Option("--wave", metavar="PLAN", help="Bring back what this plan moved, a wave, and nothing else.")
+    ] = "",
     diverged: DivergedOption = None,
     export_diverged: ExportOption = "",
     new_topics: NewTopicsOption = None,
@@ -175,9 +199,18 @@ def failback(
         diverged=tuple(diverged or ()),
         export_diverged=export_diverged,
         new_topics=tuple(new_topics or ()),
+        wave=wave,
     )
     order = _order("failback", flow, options, (quiet_s, catch_up_s), dry=dry_run, restart=restart)
     _run(order, config, name, address, output, status=status, yes=yes)
+
+
+def _number(groups: list[str] | None) -> int:
+    """How many groups a simulation has."""
+    text = groups[-1] if groups else "6"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--groups {text}: of a simulation it is how many groups, 1 or more")
+    return int(text)
 
 
 def _order(
@@ -231,10 +264,11 @@ def _report_step(plan: FailoverPlan, result: StepResult) -> None:
 
 def _show_status(settings: MirrorSettings, order: FailoverOrder, output: OutputFormat) -> None:
     from mirror_ray.failover.run import FailoverReport, read_history
+    from mirror_ray.failover.waves import shown
 
     history = asyncio.run(read_history(settings, order.flow))
     plans = [plan for plan in history.plans() if plan.kind == order.kind]
-    rows = [plan.head() | {"state": plan.state} for plan in plans]
+    rows = [plan.head() | {"state": plan.state, "wave": shown(plan.options)} for plan in plans]
     reports = [_plain(FailoverReport(plan=plan, offsets=history.offsets(plan.id))) for plan in plans[-1:]]
     value = {"plans": rows, "last": next(iter(reports), None)}
 

@@ -10,6 +10,7 @@ from typing import Self
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.failover.plan import Kind
+from mirror_ray.failover.waves import PlanScope
 from mirror_ray.groups.checkpoints import CheckpointTopic, GroupCheckpoint
 from mirror_ray.groups.cluster_groups import ClusterGroups, answered
 from mirror_ray.kafka.audit_log import AuditLog
@@ -49,6 +50,7 @@ class FailoverClusters:
         maps: The maps of the flow ahead, where they are followed.
         routed: The maps of its routes, by the topic that they route to.
         audit_log: Keeps what is changed.
+        scope: The groups and topics of the plan.
         without_silent: Partitions whose leader does not answer are left out.
     """
 
@@ -93,6 +95,7 @@ class FailoverClusters:
         self._filter = GroupFilter(self.flow.groups.include, self.flow.groups.exclude)
         self._groups = {id(cluster): ClusterGroups(cluster, self._filter) for cluster in (self.source, self.target)}
         self.without_silent = False
+        self.scope = PlanScope()
         self._problems: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -122,7 +125,7 @@ class FailoverClusters:
             _log.warning("%s: %s", self.flow.name, text)
 
     async def topics(self) -> list[TopicPartition]:
-        """Partitions on the origin that are copied to the destination, heartbeats left out."""
+        """Partitions on the origin that are copied to the destination, in the plan's scope, heartbeats left out."""
         found = await answered(self.origin, self.origin.refresh(None))
         if not self.is_copied:
             return []
@@ -130,6 +133,7 @@ class FailoverClusters:
             topic
             for topic in found.topics
             if self.rules.should_replicate_topic(topic) and not self.policy.is_heartbeats_topic(topic)
+            if self.scope.leaves(topic)
         ]
         return sorted(TopicPartition(topic, number) for topic in wanted for number in found.topics[topic].partitions)
 
@@ -199,11 +203,16 @@ class FailoverClusters:
         return min(reached)
 
     def covers(self, group: str) -> bool:
-        """Whether the flow's filter lets a group through."""
-        return self._filter.should_replicate_group(group)
+        """Whether the flow's filter lets a group through, and it is in the plan's scope."""
+        return self._filter.should_replicate_group(group) and self.scope.moves(group)
 
     async def groups(self, cluster: ClusterConnections) -> dict[str, ListedGroup]:
-        """All groups on a cluster that the flow's filter lets through."""
+        """All groups on a cluster that the flow's filter lets through, in the plan's scope."""
+        listed = await self.every_group(cluster)
+        return {name: group for name, group in listed.items() if self.scope.moves(name)}
+
+    async def every_group(self, cluster: ClusterConnections) -> dict[str, ListedGroup]:
+        """All groups on a cluster that the flow's filter lets through, whatever the plan moves."""
         return await self._groups[id(cluster)].list()
 
     async def subscriptions(self, kinds: Mapping[str, str]) -> dict[str, Subscription]:

@@ -31,6 +31,18 @@ async def lags(clusters: FailoverClusters) -> dict[TopicPartition, int | None]:
     return found
 
 
+async def groups_behind(clusters: FailoverClusters, groups: Collection[str]) -> dict[TopicPartition, int]:
+    """Offsets that copies are behind what groups have committed on the origin, in topics that stay there."""
+    committed = await clusters.committed(clusters.origin, groups)
+    furthest: dict[TopicPartition, int] = {}
+    for offsets in committed.values():
+        for partition, offset in offsets.items():
+            if not clusters.scope.leaves(partition.topic) and clusters.remote_partitions(partition):
+                furthest[partition] = max(offset.offset, furthest.get(partition, 0))
+    await clusters.read_maps()
+    return {partition: max(0, offset - (clusters.copied_to(partition) or 0)) for partition, offset in furthest.items()}
+
+
 async def log_ends(
     clusters: FailoverClusters, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from mirror_ray.config.flow_rules import replication_rules
-from mirror_ray.config.settings import MirrorSettings, is_reversed, restored_settings, reversed_settings, without_flow
+from mirror_ray.config.settings import (
+    MirrorSettings,
+    is_reversed,
+    restored_settings,
+    reversed_settings,
+    with_all_names,
+    without_flow,
+)
 from mirror_ray.failover import diverged_topics
 from mirror_ray.failover.messages import StepOutcome, names
 from mirror_ray.failover.plan import FailoverOptions
@@ -168,26 +175,29 @@ class FlowReversal:
             await running.apply(reversed_settings(base, self._flow, self._topics, self._new_topics))
         await self._once_open(lambda: running.resume(str(self._flow.back)))
 
-    async def end(self) -> str:
-        """Turn the flow round again, where the flow back has stopped; returns a sentence.
+    async def end(self, topics: Sequence[str] = ()) -> str:
+        """Turn the flow round again, where the flow back has stopped, and resume ``topics``; returns a sentence.
 
         Raises:
             MirrorError: It can't be: the same call goes on.
         """
-        if self._running is None:
+        running = self._running
+        if running is None:
             raise MirrorError(f"no running system was found that has {self._flow}: `mirror-ray up CONFIG`, then again")
         if self._dry:
             return f"{self._flow} would go on where {self._flow.back} has come to."
-        base, back = await self._running.configuration(), self._flow.back
+        base, back = await running.configuration(), self._flow.back
         if not await self.is_over():
-            await self._running.apply(without_flow(base, back))
+            await running.apply(without_flow(base, back))
             found = await reverse.reverse(self.settings, await self._asked_back(), self._audit_log)
             if undecided := [topic.cut.topic for topic in found if topic.plan == "undecided"]:
                 alias = self._flow.target
                 raise MirrorError(
                     f"{alias} has records that {back} has not copied, in {names(undecided)}: run this again"
                 )
-        await self._running.apply(restored_settings(base, self._flow))
+        await running.apply(restored_settings(base, self._flow))
+        for topic in topics:
+            await self._once_open(lambda topic=topic: running.resume(str(self._flow), topic))  # type: ignore[misc]
         return f"{self._flow} goes on behind what {back} has copied."
 
     async def _asked_back(self) -> Reversal:
@@ -200,6 +210,14 @@ class FlowReversal:
                 if partition.topic in self._topics or (self._others is not None and self._others.fits(partition.topic))
             },
         )
+
+
+def with_names(settings: MirrorSettings, name: FlowName, topics: Mapping[str, str]) -> MirrorSettings:
+    """The settings with the flow's topics named one by one, so that its remote topics are known as copies."""
+    flow = settings.flow(name)
+    mapped = flow.topics.model_copy(update={"map": {topic: remote for remote, topic in topics.items()}})
+    flows = [flow.model_copy(update={"topics": mapped}) if known.name == name else known for known in settings.flows]
+    return settings.model_copy(update={"flows": with_all_names(flows)})
 
 
 async def topics_to_reverse(settings: MirrorSettings, name: FlowName) -> dict[str, str]:

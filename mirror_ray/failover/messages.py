@@ -68,6 +68,28 @@ def group_totals(offsets: TranslatedGroups) -> dict[str, int]:
     }
 
 
+def wave(flow: FlowSettings, topics: Collection[str], groups: Collection[str], remotes: Mapping[str, str]) -> list[str]:
+    """What producers and consumers must do once a wave has moved.
+
+    Args:
+        flow: The flow.
+        topics: Topics whose producers move, too; they are paused.
+        groups: The groups that were moved.
+        remotes: Topics that the groups read, and their names on the target.
+    """
+    source, target = flow.name.source, flow.name.target
+    renamed = [f"{old} is {new}" for old, new in sorted(remotes.items()) if old != new]
+    lines = [f"Consumers of {names(sorted(groups)) or 'no group'}: connect to {target}, same group names."]
+    if renamed:
+        lines.append(f"Their topics on {target}: {names(renamed, _SHOWN)}.")
+    if topics:
+        lines.append(f"Producers of {names(sorted(topics))}: connect to {target}. All others stay on {source}.")
+    else:
+        lines.append(f"Producers stay on {source}, and what they write is copied on.")
+    lines.append(f"To bring this wave back: mirror-ray failback '{flow.name}' --wave PLAN, as --status names it.")
+    return lines
+
+
 def redirect(
     flow: FlowSettings, kind: Kind, topics: Mapping[str, str], groups: Collection[str], policy: ReplicationPolicy
 ) -> list[str]:

@@ -52,6 +52,11 @@ class FailoverOptions:
     diverged: tuple[str, ...] = ()
     #: Where such records are copied to first: ``topic``, or a directory; empty: nowhere.
     export_diverged: str = ""
+    #: Of a wave, patterns of the groups that move, and of the topics whose producers do; neither: all of them.
+    groups: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    #: Of a failback, the plan whose groups alone come back; empty: all that are away.
+    wave: str = ""
     #: Patterns of topics that only the target has, to be copied to the source, too.
     new_topics: tuple[str, ...] = ()
 
@@ -66,6 +71,9 @@ class FailoverOptions:
             diverged=now.diverged or self.diverged,
             export_diverged=now.export_diverged or self.export_diverged,
             new_topics=now.new_topics or self.new_topics,
+            groups=self.groups,
+            topics=self.topics,
+            wave=self.wave,
         )
 
 

@@ -11,11 +11,12 @@ from typing import Final
 from mirror_ray.config.settings import MirrorSettings, is_reversed
 from mirror_ray.failover.audit_topic import FailoverAudit, FailoverHistory
 from mirror_ray.failover.clusters import FailoverClusters
-from mirror_ray.failover.flow_reversal import FlowReversal, topics_to_reverse
+from mirror_ray.failover.flow_reversal import FlowReversal, topics_to_reverse, with_names
 from mirror_ray.failover.messages import StepOutcome
 from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
 from mirror_ray.failover.running_system import RunningSystem
 from mirror_ray.failover.steps import FailoverSteps, StepTiming
+from mirror_ray.failover.waves import away, is_wave, moved_by, scope_of, topics_to_resume
 from mirror_ray.groups.translated_offset import TranslatedGroups
 from mirror_ray.kafka.audit_log import UNRECORDED, AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
@@ -77,9 +78,12 @@ async def carry_out(
     """
     _refuse(settings, order)
     topics = await topics_to_reverse(settings, order.flow) if order.kind == "failback" else {}
+    if order.options.wave and topics:
+        # A wave comes back by the flow's own map: nothing has to be copied.
+        settings, topics = with_names(settings, order.flow, topics), {}
     history = await read_history(settings, order.flow)
     plan, fresh = _plan(history, order, reverses=bool(topics))
-    moved = _moved(history, order) if order.kind == "failback" else {}
+    moved = _moved(history, order, plan) if order.kind == "failback" else {}
     reversal: FlowReversal | None = None
     if topics:
         reversal = FlowReversal(
@@ -87,6 +91,7 @@ async def carry_out(
         )
         settings = reversal.settings
     clusters = FailoverClusters(settings, order.flow, order.kind, audit_log=audit_log, is_reversed=bool(topics))
+    clusters.scope = scope_of(history, order.kind, plan.options)
     async with clusters:
         audit = FailoverAudit(
             settings.clusters[order.flow.target], clusters.target, order.flow.source, clusters.audit_log
@@ -96,6 +101,7 @@ async def carry_out(
         )
         steps.offsets = dict(history.offsets(plan.id))
         steps.lifts_pause = is_paused_before(history, plan)
+        steps.resumes = topics_to_resume(history, clusters.scope)
         if order.dry:
             return await _run_dry(plan, steps, on_result)
         if fresh:
@@ -226,10 +232,10 @@ def _plan(history: FailoverHistory, order: FailoverOrder, *, reverses: bool) -> 
     now_ms = _now_ms()
     for old in [] if order.restart or order.dry else _unfinished(history):
         since_s = (now_ms - old.last_ms) / 1000
-        if old.kind != order.kind:
+        if old.kind != order.kind or not _is_same(old.options, order.options):
             raise ConfigError(
-                f"{old.id} is not finished ({old.state}): finish it with `mirror-ray {old.kind} '{old.flow}'`, or"
-                f" give it up with --restart"
+                f"{old.id} is not finished ({old.state}): finish it with `mirror-ray {old.kind} '{old.flow}'"
+                f"{_as_options(old.options)}`, or give it up with --restart"
             )
         if since_s > _STALE_S:
             raise ConfigError(
@@ -250,6 +256,17 @@ def _plan(history: FailoverHistory, order: FailoverOrder, *, reverses: bool) -> 
     return plan, True
 
 
+def _is_same(old: FailoverOptions, now: FailoverOptions) -> bool:
+    """Whether both move the same groups and topics."""
+    return (old.groups, old.topics, old.wave) == (now.groups, now.topics, now.wave)
+
+
+def _as_options(options: FailoverOptions) -> str:
+    parts = [f" --groups '{pattern}'" for pattern in options.groups]
+    parts += [f" --topics '{pattern}'" for pattern in options.topics]
+    return "".join([*parts, f" --wave {options.wave}" if options.wave else ""])
+
+
 def is_paused_before(history: FailoverHistory, plan: FailoverPlan) -> bool:
     """Whether a plan before this one may have paused the flow, finished, given up or sent back; and none resumed it."""
     for other in reversed(history.plans()):
@@ -268,14 +285,13 @@ def is_paused_before(history: FailoverHistory, plan: FailoverPlan) -> bool:
     return False
 
 
-def _moved(history: FailoverHistory, order: FailoverOrder) -> TranslatedGroups:
-    """What the failover has moved that is to be undone."""
-    finished = [plan for plan in history.plans() if plan.finished]
-    if finished and finished[-1].kind == "failover":
-        return history.offsets(finished[-1].id)
+def _moved(history: FailoverHistory, order: FailoverOrder, plan: FailoverPlan) -> TranslatedGroups:
+    """What failovers have moved that is to be undone."""
+    if plan.options.wave or away(history):
+        return moved_by(history, plan.options, str(order.flow))
     if order.options.force:
         return {}
-    if finished:
+    if finished := [known for known in history.plans() if known.finished]:
         raise ConfigError(f"{order.flow} has failed back already, by {finished[-1].id}")
     raise ConfigError(
         f"no finished failover of {order.flow} is in its audit topic, so nobody knows which groups to bring back;"
@@ -289,6 +305,8 @@ def _refuse(settings: MirrorSettings, order: FailoverOrder) -> None:
         raise ConfigError(f"{flow.name} is a route: its groups go with those of its flow, {flow.name.live}")
     if order.kind == "failback" and order.options.source_is_gone:
         raise ConfigError("a failback needs both clusters")
+    if order.options.source_is_gone and is_wave(order.options):
+        raise ConfigError(f"{flow.name.source} is gone, so all groups move: leave --groups and --topics out")
     if order.kind == "failover" and is_reversed(settings, flow.name):
         raise ConfigError(
             f"{flow.name} is reversed, and {flow.name.back} copies in its place: finish"

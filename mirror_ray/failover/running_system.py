@@ -15,10 +15,10 @@ class RunningSystem(Protocol):
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
         """Every partition of a flow."""
 
-    async def pause(self, flow: str) -> None:
-        """Stop copying the flow."""
+    async def pause(self, flow: str, topic: str | None = None) -> None:
+        """Stop copying the flow, or one topic."""
 
-    async def resume(self, flow: str) -> None:
+    async def resume(self, flow: str, topic: str | None = None) -> None:
         """Copy it again, from its position on."""
 
     async def configuration(self) -> MirrorSettings:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from mirror_ray.failover import assessment, commit_offsets, left_behind, messages, record_comparison, translate_offsets
 from mirror_ray.failover.active_groups import groups_at_work, groups_that_went_on, with_members
 from mirror_ray.failover.clusters import FailoverClusters
-from mirror_ray.failover.copy_progress import POLL_S, PUBLISHED_WITHIN_S, lags, log_ends, records_left_behind
+from mirror_ray.failover.copy_progress import (
+    POLL_S,
+    PUBLISHED_WITHIN_S,
+    groups_behind,
+    lags,
+    log_ends,
+    records_left_behind,
+)
+from mirror_ray.failover.flow_pauses import FlowPauses
 from mirror_ray.failover.flow_reversal import FlowReversal
 from mirror_ray.failover.left_behind import LeftBehind
 from mirror_ray.failover.messages import NAMED, StepOutcome, by_topic, names, offset_figures
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.wave_survey import survey, written_on_target
 from mirror_ray.groups.translated_offset import TranslatedGroups, TranslatedOffset
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
-from mirror_ray.observe.status import PartitionStatus
 
-_PAUSED_WITHIN_S: Final = 30.0
 _GONE: Final = StepOutcome("skipped", "the source is gone", {})
 #: A dry run does these though the flow has not been reversed.
 _BEFORE_REVERSED: Final = frozenset(
@@ -66,12 +73,13 @@ class FailoverSteps:
         self.still_due: Collection[str] | None = None
         #: The flow may be paused by this plan, which went back, or by one before: it is resumed to catch up.
         self.lifts_pause = False
+        #: Topics that waves have paused, and that a failback resumes.
+        self.resumes: Sequence[str] = ()
         self._clusters, self._running, self._options, self._timing = clusters, running, options, timing
         self._dry, self._moved_before = dry, moved_before
         self._reversal = reversal
-        #: Pauses and resumes a flow of its own: in a failback without reversal the failover has paused it.
-        self._pauses = clusters.kind == "failover" or reversal is not None
-        self._flow = str(clusters.flow.name if reversal is None else clusters.ahead.name)
+        self._pauses = FlowPauses(clusters, running, reversal, dry=dry)
+        self._flow = self._pauses.flow
         self._origin, self._destination = clusters.origin.settings.alias, clusters.destination.settings.alias
         self._or_gone = "; --source-is-gone goes on without" if clusters.kind == "failover" else ""
         clusters.without_silent = options.force
@@ -104,17 +112,10 @@ class FailoverSteps:
         if await self._is_over():
             return None
         # The last step of a failback resumes the flow itself.
-        if self._pauses and await self._held():
+        if self._pauses.own and await self._pauses.held():
             text = f"{self._flow} was resumed meanwhile, and is to be paused again"
             return StepOutcome("blocked", text, {}, FailoverStep.STOP)
         return await self._left_behind(groups=groups)
-
-    async def _held(self) -> list[PartitionStatus]:
-        """Partitions that replicators hold: one is shown as paused before its replicator has released it."""
-        # Between the two directions neither flow is on.
-        is_on = self._reversal is None or await self._reversal.runs_back()
-        found = await self._running.partitions(self._flow) if self._running is not None and is_on else ()
-        return [partition for partition in found if partition.replicator or partition.state == "copying"]
 
     async def _left_behind(self, *, groups: bool) -> StepOutcome | None:
         """``groups``: also whether groups have gone on. What was written is asked for last."""
@@ -129,7 +130,7 @@ class FailoverSteps:
         found = await records_left_behind(clusters)
         found = LeftBehind(written=found.written, unstable=found.unstable, groups=went_on)
         again = f"{clusters.ahead.name} catches up"
-        if self._pauses:
+        if self._pauses.own:
             again = f"{self._flow} is resumed, catches up, and is paused again"
         return left_behind.outcome_of(found, self._origin, again, or_gone=self._or_gone)
 
@@ -141,6 +142,8 @@ class FailoverSteps:
         return self._reversal is not None and await self._reversal.is_begun()
 
     async def _check(self) -> StepOutcome:
+        if self._clusters.scope.is_wave and self._clusters.kind == "failover":
+            return StepOutcome("done", *await survey(self._clusters))
         if self._reversal is None:
             return await assessment.check(self._clusters, self._options, self._moved_before)
         text = f"{len(self._moved_before)} groups were moved to {self._origin}; {self._clusters.flow.name} is to be"
@@ -154,9 +157,11 @@ class FailoverSteps:
         return await self._reversal.begin()
 
     async def _producers(self) -> StepOutcome:
-        """Nobody writes on the origin."""
+        """Nobody writes on the origin; of a wave that comes back, nobody has."""
         if self._options.source_is_gone:
             return _GONE
+        if self._options.wave and (why := await written_on_target(self._clusters)) is not None:
+            return StepOutcome("blocked", why, {})
         partitions = await self._clusters.topics()
         before, _ = await log_ends(self._clusters, partitions)
         await asyncio.sleep(self._timing.quiet_s)
@@ -179,7 +184,7 @@ class FailoverSteps:
         began_s = time.monotonic()
         deadline_s = began_s + (PUBLISHED_WITHIN_S if self._dry else self._timing.catch_up_s)
         while True:
-            found = await lags(self._clusters)
+            found = await lags(self._clusters) | await self._groups_behind()
             behind = {partition: lag for partition, lag in found.items() if lag != 0}
             topics = by_topic(behind)
             total = sum(lag or 0 for lag in behind.values())
@@ -187,21 +192,20 @@ class FailoverSteps:
             if not behind:
                 text = f"{self._clusters.ahead.name} has copied all {len(found)} partitions to their ends"
                 return StepOutcome("done", text, figures | {"waited_s": round(time.monotonic() - began_s, 1)})
-            await self._lift_own_pause()
+            if self.lifts_pause:
+                await self._pauses.lift()
             why = await self._why_behind(behind)
             if why or time.monotonic() > deadline_s:
                 text = f"{total} offsets in {names(topics)} are not copied yet{why}. Run this again when they are"
                 return StepOutcome("blocked", text + self._or_gone, figures)
             await asyncio.sleep(POLL_S)
 
-    async def _lift_own_pause(self) -> None:
-        """Resume, so that the flow copies what was written since it was paused."""
-        if not self.lifts_pause or self._running is None or not self._pauses or self._dry:
-            return
-        if self._reversal is not None:
-            await self._reversal.go_on(self._running)
-        else:
-            await self._running.resume(self._flow)
+    async def _groups_behind(self) -> dict[TopicPartition, int]:
+        """Of a wave, the lag of topics that stay, behind its groups."""
+        clusters = self._clusters
+        if not clusters.scope.is_wave or clusters.kind == "failback":
+            return {}
+        return await groups_behind(clusters, list(await clusters.groups(clusters.origin)))
 
     async def _why_behind(self, behind: Collection[TopicPartition]) -> str:
         """Why waiting is of no use; "" while it is."""
@@ -217,21 +221,11 @@ class FailoverSteps:
         return ""
 
     async def _stop(self) -> StepOutcome:
-        """The flow is paused."""
-        if self._running is None:
-            text = f"no running system was found, so nothing copies {self._flow}, as far as is known"
-            return await self._left_behind(groups=False) or StepOutcome("skipped", text, {})
-        if self._dry:
-            return StepOutcome("done", f"would pause {self._flow}", {})
-        await self._running.pause(self._flow)
-        deadline_s = time.monotonic() + _PAUSED_WITHIN_S
-        while held := await self._held():
-            if time.monotonic() > deadline_s:
-                text = f"{self._flow}: {len(held)} partitions go on copying: see `replicators`"
-                return StepOutcome("blocked", text, {})
-            await asyncio.sleep(POLL_S)
-        text = f"{self._flow} is paused; a pause outlives restarts"
-        return await self._left_behind(groups=False) or StepOutcome("done", text, {})
+        """The flow is paused; of a wave its topics are."""
+        done = await self._pauses.pause()
+        if done.outcome == "blocked" or self._dry:
+            return done
+        return await self._left_behind(groups=False) or done
 
     async def _offsets(self) -> StepOutcome:
         """The groups' offsets are translated."""
@@ -322,17 +316,10 @@ class FailoverSteps:
             topics[origin] = f"{topics[origin]}, {topic}" if origin in topics else topic
         flow, kind = self._clusters.flow, self._clusters.kind
         lines = messages.redirect(flow, kind, topics, sorted(self.offsets), self._clusters.policy)
-        if self._reversal is not None:
-            lines.append(await self._reversal.end())
-        elif kind == "failback":
-            lines.append(await self._resume())
+        if self._clusters.scope.is_wave and kind == "failover":
+            left = {partition.topic for partition in await self._clusters.topics()}
+            lines = messages.wave(flow, left, self.offsets, topics)
+        if kind == "failback":
+            lines.append(await self._pauses.end(self.resumes))
         figures = {"topics": dict(list(topics.items())[:NAMED]), "groups": len(self.offsets)}
         return StepOutcome("done", "\n".join(lines), figures)
-
-    async def _resume(self) -> str:
-        if self._running is None:
-            return f"Start the system (`mirror-ray up CONFIG`), and lift the pause: mirror-ray resume '{self._flow}'"
-        if self._dry:
-            return f"{self._flow} would be resumed where it stood."
-        await self._running.resume(self._flow)
-        return f"{self._flow} is resumed where it stood."

@@ -74,11 +74,11 @@ class KilledRunning:
     async def partitions(self, flow: str) -> Sequence[PartitionStatus]:
         return await self._coordinator.partitions(flow)
 
-    async def pause(self, flow: str) -> None:
-        await self._killer.around("pause", lambda: self._coordinator.pause(flow))
+    async def pause(self, flow: str, topic: str | None = None) -> None:
+        await self._killer.around("pause", lambda: self._coordinator.pause(flow, topic))
 
-    async def resume(self, flow: str) -> None:
-        await self._killer.around("resume", lambda: self._coordinator.resume(flow))
+    async def resume(self, flow: str, topic: str | None = None) -> None:
+        await self._killer.around("resume", lambda: self._coordinator.resume(flow, topic))
 
     async def configuration(self) -> MirrorSettings:
         return await self._coordinator.configuration()

@@ -33,12 +33,12 @@ class WrittenOnce:
             await aside(write)
         return found
 
-    async def pause(self, flow: str) -> None:
-        await self._coordinator.pause(flow)
+    async def pause(self, flow: str, topic: str | None = None) -> None:
+        await self._coordinator.pause(flow, topic)
         self._paused = True
 
-    async def resume(self, flow: str) -> None:
-        await self._coordinator.resume(flow)
+    async def resume(self, flow: str, topic: str | None = None) -> None:
+        await self._coordinator.resume(flow, topic)
 
     async def configuration(self) -> MirrorSettings:
         return await self._coordinator.configuration()
