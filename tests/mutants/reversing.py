@@ -6,6 +6,7 @@ from tests.mutants.mutant import mutants_of
 
 _cut = mutants_of("reversal/cut", "reversal/cut")
 _maps = mutants_of("reversal/offset_maps", "reversal/offset_maps")
+_waves = mutants_of("failover/waves", "failover/waves")
 _rules = mutants_of("topics/discovery_rules", "topics/discovery_rules")
 
 MUTANTS = (
@@ -24,5 +25,13 @@ MUTANTS = (
     _maps("numbers begin at the cut of a segment", "(segment.number« + passed→») %"),
     _maps("a segment that is cut keeps its beginning", "segment.source« + passed→»"),
     _maps("a segment that is cut keeps its length", "segment.length« - passed→», number"),
+    _waves("a group that is away is moved again", "if «group in self.groups_away→False»:"),
+    _waves("a topic that is away is waited for", "if «topic in self.topics_away→False»:"),
+    _waves("a wave moves every group", "«not self.is_wave→True» or group in"),
+    _waves("a wave leaves every topic", "«not self.is_wave→True» or topic in"),
+    _waves("a plan that is not finished has moved groups", "if «not plan.finished→False»:"),
+    _waves("a wave that has come back is away", "«found.pop(plan.options.wave, None)→pass»"),
+    _waves("all that came back is away", "«found.clear()→pass»"),
+    _waves("another wave comes back", "if plan.id == «options.wave→plan.id»), None)\n        if chosen"),
     _rules("a flow that was reversed runs", "if state.reversal is not None and «state.reversal.away→False»:"),
 )
