@@ -48,8 +48,7 @@ def reversal_killer(killer: Killer, monkeypatch: pytest.MonkeyPatch) -> Killer:
     return killer
 
 
-@pytest.mark.parametrize("mode", ["translate", "preserve"])
-@pytest.mark.parametrize("diverged", ["", "recreate"])
+@pytest.mark.parametrize(("mode", "diverged"), [("translate", ""), ("preserve", "recreate")])
 async def test_every_moment(
     clusters: Clusters, make_topic: TopicMaker, reversal_killer: Killer, mode: Any, diverged: str
 ) -> None:
