@@ -57,6 +57,12 @@ def chaos(
             " groups commit: records and groups must have the same offsets on both sides. Takes some minutes more.",
         ),
     ] = False,
+    farthest_offset: Annotated[
+        int,
+        typer.Option(
+            "--farthest-offset", min=1, help="With --preserve-offsets, where the log begins that begins last."
+        ),
+    ] = 3_000_000_000,
     name: NameOption = "chaos",
 ) -> None:
     """Kill and freeze replicators, the coordinator and brokers while records flow, then compare every record.
@@ -70,7 +76,11 @@ def chaos(
         raise MirrorError(f"{name} runs already on this machine: `mirror-ray down --name {name}` ends it")
     with foreground.interruptible():
         settings = ChaosSettings(
-            seed=seed, faults=faults, forget_every_s=forget_every_s, preserve_offsets=preserve_offsets
+            seed=seed,
+            faults=faults,
+            forget_every_s=forget_every_s,
+            preserve_offsets=preserve_offsets,
+            farthest_offset=farthest_offset,
         )
         outcome = _run(name, directory, settings)
     text = chaos_report(outcome)

@@ -41,6 +41,8 @@ class OffsetPrefixes:
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         #: Why the last attempt failed.
         self._failures: dict[TopicPartition, str] = {}
+        #: Since when logs have been seen to begin where they should.
+        self._since_ms: dict[TopicPartition, int] = {}
 
     def configure(self, settings: OffsetSettings) -> None:
         """From now on begin no topic that lacks more offsets than these settings allow."""
@@ -70,10 +72,26 @@ class OffsetPrefixes:
             return PrefixOutcome(refused=refused)
         waits = False
         for number, (start, bounds) in starts.items():
+            partition = TopicPartition(remote, number)
             if (bounds.start, bounds.end) != (start, start):
                 waits = True
-                self._begin(TopicPartition(remote, number), bounds.end, start)
+                self._since_ms.pop(partition, None)
+                self._begin(partition, bounds.end, start)
+            elif start and not self._is_kept(partition):
+                waits = True
         return PrefixOutcome(waits=waits)
+
+    def _is_kept(self, partition: TopicPartition) -> bool:
+        """Whether a log has begun where it should for so long that its brokers know it after a crash, too.
+
+        One that is killed before that has the fillers again: they are deleted once more, and nobody has seen them.
+        """
+        now_ms, kept_s = self._flow.wall_ms(), self._flow.timing.prefix_kept_s
+        if partition not in self._since_ms:
+            self._emit(
+                "info", partition, f"its log begins there; copied once its brokers have noted it, in {kept_s:g} s"
+            )
+        return now_ms - self._since_ms.setdefault(partition, now_ms) >= 1000 * kept_s
 
     async def close(self) -> None:
         """End what is under way."""

@@ -32,6 +32,9 @@ class CoordinatorTiming:
     drain_s: float = 15.0
     #: For so long it is checked whether a killed process is dead; then its lease is waited out instead.
     confirm_s: float = 2.0
+    #: Before a remote log whose beginning was deleted counts as one that begins there: a broker notes where its logs
+    #: begin every minute (``log.flush.start.offset.checkpoint.interval.ms``), and goes by the note after a crash.
+    prefix_kept_s: float = 65.0
     retry_first_s: float = 0.5
     retry_most_s: float = 10.0
     #: A topic that was just created has no leader yet: the first retry, each later one comes after a quarter longer, so

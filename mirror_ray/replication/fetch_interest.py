@@ -131,11 +131,17 @@ class FetchInterest:
         self._touched.clear()
 
     def partition_limits(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
-        """Return how many bytes may be asked for of each partition whose topic has a limit."""
+        """Return how many bytes may be asked for of each partition that has a limit, or whose topic has one."""
+        own = ((key, self._copies[key].fetch_limit_bytes) for key in keys)
         if not self._throttle.by_topic:
-            return {}
-        found = ((key, self._throttle.partition_bytes(self._copies[key].source.topic)) for key in keys)
-        return {key: size_bytes for key, size_bytes in found if size_bytes is not None}
+            return {key: limit_bytes for key, limit_bytes in own if limit_bytes is not None}
+        found: dict[PartitionKey, int] = {}
+        for key, limit_bytes in own:
+            of_topic = self._throttle.partition_bytes(self._copies[key].source.topic)
+            limits = [limit for limit in (limit_bytes, of_topic) if limit is not None]
+            if limits:
+                found[key] = min(limits)
+        return found
 
     def _is_throttled(self, copy: PartitionReplication, now_s: float) -> bool:
         wait_s = self._throttle.topic_wait_s(copy.source.topic, now_s) if self._throttle.by_topic else 0.0

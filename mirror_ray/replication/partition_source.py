@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
@@ -19,6 +20,10 @@ from mirror_ray.replication.partition_states import CopyState, Recovery, StateEv
 from mirror_ray.replication.partition_transforms import DeadLettersWaitError, WaitingDeadLetters
 from mirror_ray.replication.realignment import CleanedError
 
+#: A batch behind gaps waits in memory until they are filled, some hundred a second: other partitions want memory, too.
+_MOST_BEHIND_GAPS_BYTES: Final = 1 << 20
+_ASKED_BEHIND_GAPS_BYTES: Final = 64 << 10
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class PartitionSource(PartitionData):
@@ -27,8 +32,13 @@ class PartitionSource(PartitionData):
     @property
     def wants_fetch(self) -> bool:
         """Whether the partition takes part in the next fetch: it may have as much room as it leaves to the others."""
-        has_room = self.pipeline.size_bytes < max(self.buffer_limit_bytes, self.budget.free_bytes)
-        return has_room and self.state.fetches and not self.fetched_all
+        room_bytes = _MOST_BEHIND_GAPS_BYTES if self.has_gaps else max(self.buffer_limit_bytes, self.budget.free_bytes)
+        return self.pipeline.size_bytes < room_bytes and self.state.fetches and not self.fetched_all
+
+    @property
+    def fetch_limit_bytes(self) -> int | None:
+        """What to ask for at most; None: there is no limit of its own."""
+        return _ASKED_BEHIND_GAPS_BYTES if self.has_gaps else None
 
     @property
     def dead_letters(self) -> WaitingDeadLetters | None:
@@ -89,6 +99,7 @@ class PartitionSource(PartitionData):
         if not isinstance(select, CommittedOnly):
             select = CommittedOnly(select if self.read_committed else ())
         following, merging = self._opened(batches, select), MergingBatches()
+        self.has_gaps = False
         try:
             try:
                 for batch in following:
@@ -242,6 +253,7 @@ class PartitionSource(PartitionData):
             outgoing.target_offset, outgoing.sequence = newest.target_offset + newest.count, newest.next_sequence
         if assignment.preserve_offsets:
             outgoing.behind_gap = outgoing.source_first > outgoing.target_offset
+            self.has_gaps = self.has_gaps or outgoing.behind_gap
             outgoing.target_offset = outgoing.source_first
         sequence = outgoing.sequence if assignment.producer_id >= 0 else -1
         rewrite(batch, assignment.producer_id, assignment.producer_epoch, sequence)

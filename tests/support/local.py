@@ -88,7 +88,7 @@ class LocalSystem:
                 audit_logs=logs,
                 node="here",
                 nodes=FakeNodes(),
-                timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1),
+                timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1, prefix_kept_s=0.0),
             ),
         )
 

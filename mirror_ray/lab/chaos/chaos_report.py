@@ -32,6 +32,8 @@ during it; the figures are those of all of them together."""
 
 #: Kafka's ``producer.id.expiration.check.interval.ms``.
 FORGET_EVERY_S = 600.0
+#: Where the log begins that begins last, where offsets are preserved: beyond 2^31.
+FARTHEST_OFFSET = 3_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,15 @@ class ChaosSettings:
     forget_every_s: float
     #: Whether records are to have the same offsets on the target as on the source.
     preserve_offsets: bool = False
+    #: Where the log begins then that begins last.
+    farthest_offset: int = FARTHEST_OFFSET
 
     @property
     def command(self) -> str:
         """The command that repeats it."""
         more = "" if self.forget_every_s == FORGET_EVERY_S else f" --forget-every {self.forget_every_s:g}"
         more += " --preserve-offsets" if self.preserve_offsets else ""
+        more += "" if self.farthest_offset == FARTHEST_OFFSET else f" --farthest-offset {self.farthest_offset}"
         return f"mirror-ray chaos --faults {self.faults} --seed {self.seed}{more}"
 
 

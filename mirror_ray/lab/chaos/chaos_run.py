@@ -58,7 +58,7 @@ def run_chaos(settings: ChaosSettings, directory: Path, start_system: StartSyste
         # Three thousand million fillers are to be checked by the broker.
         running = topology.chaos_clusters(directory, settings.forget_every_s, quick_start=not preserve)
         clusters = stack.enter_context(running)
-        topics = topology.topics_of(preserve_offsets=preserve)
+        topics = topology.topics_of(preserve_offsets=preserve, farthest_offset=settings.farthest_offset)
         topology.create_all_topics(clusters, topics)
         begin_logs(clusters, topics)
         load = ChaosLoad(clusters, topics, settings.seed)

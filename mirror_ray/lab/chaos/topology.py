@@ -11,6 +11,7 @@ from typing import Final, Literal
 from confluent_kafka.cimpl import NewTopic
 
 from mirror_ray.config.settings import TopicSettings
+from mirror_ray.lab.chaos.chaos_report import FARTHEST_OFFSET
 from mirror_ray.lab.devcluster import QUICK_START, DevCluster
 from mirror_ray.lab.devcluster.clusters import running_clusters
 from mirror_ray.lab.kafka_client import create_topics
@@ -127,7 +128,7 @@ PRESERVED: Final = (
         writers=2,
         records_per_s=50,
         transactions=True,
-        first_offset=3_000_000_000,
+        first_offset=FARTHEST_OFFSET,
     ),
 )
 
@@ -145,9 +146,15 @@ emit.checkpoints.interval.seconds = 1
 """
 
 
-def topics_of(*, preserve_offsets: bool) -> tuple[Topic, ...]:
-    """The topics of a run in which offsets are preserved, or of one in which they are not."""
-    return PRESERVED if preserve_offsets else TRANSLATED
+def topics_of(*, preserve_offsets: bool, farthest_offset: int) -> tuple[Topic, ...]:
+    """The topics of a run in which offsets are preserved, or of one in which they are not.
+
+    ``farthest_offset``: where the log begins that begins last.
+    """
+    if not preserve_offsets:
+        return TRANSLATED
+    *topics, archive = PRESERVED
+    return (*topics, replace(archive, first_offset=farthest_offset))
 
 
 def flow_properties(*, preserve_offsets: bool) -> str:

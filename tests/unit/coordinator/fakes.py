@@ -45,6 +45,7 @@ QUICK = CoordinatorTiming(
     start_grace_s=1.0,
     respawn_s=0.005,
     drain_s=0.2,
+    prefix_kept_s=0.01,
     confirm_s=0.05,
     retry_first_s=0.005,
     retry_most_s=0.01,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from mirror_ray.config.settings import OffsetSettings
+from mirror_ray.coordinator.offset_prefixes import OffsetPrefixes
+from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.topics.discovery_rules import TargetLogBounds
 from tests.unit.coordinator.fakes import FLOW, ORDERS, World, eventually, flow, partition, settings
 
 
@@ -154,3 +163,43 @@ async def test_a_topic_with_progress_is_not_preserved_and_that_is_told(world: Wo
     await coordinator.apply(settings(flow()))
     await eventually(lambda: not world.first.assigned[partition("new")].preserve_offsets)
     assert not world.record(partition("new")).preserve_offsets
+
+
+class _Log:
+    """One remote log, as a broker has it: its beginning comes back where it is killed too soon."""
+
+    def __init__(self) -> None:
+        self.now_ms, self.bounds, self.deleted = 0, TargetLogBounds(start=0, end=0), 0
+
+    async def last_producers(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {}
+
+    async def fill_prefix(self, partition: TopicPartition, log_end: int, end: int, producer: tuple[int, int]) -> None:
+        self.bounds, self.deleted = TargetLogBounds(start=end, end=end), self.deleted + 1
+
+
+async def test_a_prefix_counts_once_brokers_have_noted_where_the_log_begins() -> None:
+    """A broker that is killed before that has the fillers again; they are deleted again, and waited for again."""
+    log = _Log()
+    state = SimpleNamespace(records=SimpleNamespace(flow=None))
+    context: Any = SimpleNamespace(
+        name=FLOW, port=log, state=state, timing=CoordinatorTiming(), emit=lambda *_: None, wall_ms=lambda: log.now_ms
+    )
+    prefixes = OffsetPrefixes(context, OffsetSettings(mode="preserve"))
+
+    async def waits() -> bool:
+        outcome = await prefixes.prepare("orders", "A.orders", {0: (100, log.bounds)})
+        await asyncio.sleep(0)
+        return outcome.waits
+
+    assert [await waits(), await waits(), log.deleted] == [True, True, 1]
+    log.now_ms = 64_000
+    assert await waits()
+    log.bounds = TargetLogBounds(start=0, end=100)
+    assert [await waits(), await waits(), log.deleted] == [True, True, 2]
+    log.now_ms += 64_000
+    assert await waits()
+    log.now_ms += 1_000
+    assert not await waits()
+    at_zero = TargetLogBounds(start=0, end=0)
+    assert not (await prefixes.prepare("new", "A.new", {0: (0, at_zero)})).waits

@@ -185,3 +185,19 @@ def _read_ours(copy: PartitionReplication) -> None:
     scan.add([produced(batch(10, [(0, b"a")]), 1, 10)])
     copy.interrupt(None)
     establish(copy, scan.describe(TargetLog(end=11)))
+
+
+def test_a_partition_with_gaps_leaves_memory_to_the_others(copy: PartitionReplication) -> None:
+    """What waits behind gaps waits long: little is asked for at once, and not much held. Without gaps as ever."""
+    assert copy.fetch_limit_bytes == 64 << 10
+    fetched(copy, batch(10, [(0, b"a"), (1, b"b")]))
+    assert copy.fetch_limit_bytes is None
+    copy.budget.limit_bytes = 64 << 20
+    offset = 14
+    while copy.wants_fetch:
+        fetched(copy, *(batch(offset + 2 * number, [(0, b"c" * 60)]) for number in range(100)))
+        offset += 200
+        assert copy.fetch_limit_bytes == 64 << 10
+    assert copy.budget.used_bytes < 2 << 20
+    without = replication(assignment(anchor=OffsetPair(10, 10)))
+    assert without.fetch_limit_bytes is None
