@@ -43,8 +43,8 @@ class PartitionData:
     #: Next source offset to select and rewrite.
     process_offset: int = field(init=False)
     pipeline: Pipeline = field(init=False)
-    #: Whether the last answer had gaps before some of its records, or may have, where offsets are preserved.
-    has_gaps: bool = field(init=False)
+    #: Whether the last answer had gaps before some of its records, where offsets are preserved.
+    has_gaps: bool = False
     source_end: int = -1
     high_watermark: int = -1
     progress: CopyProgress = field(default_factory=CopyProgress)
@@ -71,7 +71,6 @@ class PartitionData:
         self.source = self.assignment.partition.source
         self.pipeline = Pipeline(self.budget)
         self.segments = SegmentLog(self.assignment)
-        self.has_gaps = self.assignment.preserve_offsets
         self.position = ReplicationPosition(self.assignment, self.assignment.anchor)
         self._fetch_from(self.acknowledged)
 

@@ -189,9 +189,12 @@ def reversed_names(rules: ReplicationRules, records: Mapping[TopicPartition, Par
     """The topics of a flow whose remote topics producers on the target write to, by the remote topics' names.
 
     Those keep their names, or a map or a pattern names them: only a name that the policy gives tells a copy from an
-    original, beside which producers on the target have a topic of their own.
+    original, beside which producers on the target have a topic of their own. None where several topics are merged into
+    one: whose records are whose can't be told, and the flow is not reversed.
     """
     names = {partition.topic: record.target_topic for partition, record in records.items()}
+    if len(set(names.values())) < len(names) or any(record.shared for record in records.values()):
+        return {}
     return {
         remote: topic for topic, remote in sorted(names.items()) if topic == remote or rules.named_by(topic) != "policy"
     }

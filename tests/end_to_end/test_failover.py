@@ -85,7 +85,7 @@ def test_a_rehearsed_failover_whose_source_is_killed(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(("--there-and-back", "2", "--planned"), id="planned"),
+        pytest.param(("--there-and-back", "1", "--planned"), id="planned"),
         pytest.param(("--there-and-back", "1", "--preserve-offsets"), id="source killed, offsets preserved"),
     ],
 )

@@ -39,6 +39,8 @@ _POLL_S = 0.3
 #: Far beyond what recovery takes: what has not recovered by then never will.
 _RECOVERED_WITHIN_S = 120.0
 _CAUGHT_UP_WITHIN_S = 300.0
+#: Logs that begin at another offset than 0 are noted by their brokers first, which takes a minute by itself.
+_PREFIXES_WITHIN_S = 420.0
 #: As long as it takes on a slow and busy machine to bring a log to offset 3,000,000,000.
 _BEGUN_WITHIN_S = 3_600.0
 
@@ -133,7 +135,8 @@ class _Chaos:
     def _inject(self, groups: Sequence[Sequence[Fault]], topics: Sequence[Topic]) -> None:
         """Carry out groups of faults, while these topics are copied."""
         if not self.stuck:
-            self._wait(partial(self._health.not_copying, topics), _RECOVERED_WITHIN_S)
+            within_s = _PREFIXES_WITHIN_S if any(topic.first_offset for topic in topics) else _RECOVERED_WITHIN_S
+            self._wait(partial(self._health.not_copying, topics), within_s)
         if self.stuck:
             return
         with ArrivalWatch(self._clusters, topics) as watch, Victims(self._clusters) as victims:

@@ -189,7 +189,6 @@ def _read_ours(copy: PartitionReplication) -> None:
 
 def test_a_partition_with_gaps_leaves_memory_to_the_others(copy: PartitionReplication) -> None:
     """What waits behind gaps waits long: little is asked for at once, and not much held. Without gaps as ever."""
-    assert copy.fetch_limit_bytes == 64 << 10
     fetched(copy, batch(10, [(0, b"a"), (1, b"b")]))
     assert copy.fetch_limit_bytes is None
     copy.budget.limit_bytes = 64 << 20
