@@ -28,8 +28,8 @@ from mirror_ray.model.rules import ReplicationRules
 from mirror_ray.model.subscription import Subscription
 from mirror_ray.model.topic_names import TopicNames
 from mirror_ray.offsets.flow_maps import FlowMaps, RemotePartition
+from mirror_ray.offsets.log_bounds import log_bounds
 from mirror_ray.offsets.translation import ReadableBounds
-from mirror_ray.offsets.translator import log_bounds
 
 _log = logging.getLogger(__name__)
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
-from typing import Final
 
 from mirror_ray.failover.clusters import FailoverClusters
-from mirror_ray.failover.copy_progress import POLL_S
 from mirror_ray.failover.flow_reversal import FlowReversal
 from mirror_ray.failover.messages import StepOutcome, names
-from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.running_system import RunningSystem, until_released
 from mirror_ray.observe.status import PartitionStatus
-
-_RELEASED_WITHIN_S: Final = 30.0
 
 
 class FlowPauses:
@@ -58,12 +52,9 @@ class FlowPauses:
             return StepOutcome("done", f"would pause {what}", figures)
         for topic in [None] if topics is None else topics:
             await self._running.pause(self.flow, topic)
-        deadline_s = time.monotonic() + _RELEASED_WITHIN_S
-        while held := await self.held():
-            if time.monotonic() > deadline_s:
-                text = f"{self.flow}: {len(held)} partitions go on copying: see `replicators`"
-                return StepOutcome("blocked", text, {})
-            await asyncio.sleep(POLL_S)
+        if held := await until_released(self.held):
+            text = f"{self.flow}: {len(held)} partitions go on copying: see `replicators`"
+            return StepOutcome("blocked", text, {})
         return StepOutcome("done", f"{what} is paused; a pause outlives restarts", figures)
 
     async def lift(self) -> None:

@@ -22,20 +22,20 @@ from mirror_ray.config.settings import (
     without_flow,
 )
 from mirror_ray.failover import diverged_topics
+from mirror_ray.failover.copy_progress import POLL_S
 from mirror_ray.failover.messages import StepOutcome, names
 from mirror_ray.failover.plan import FailoverOptions
-from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.running_system import RunningSystem, until_released
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.model.errors import ConfigError, MirrorError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.observe.status import PartitionStatus
 from mirror_ray.reversal import reverse
 from mirror_ray.reversal.cut import reversed_names
 from mirror_ray.reversal.diverged_export import TO_TOPICS, DivergedExport
 from mirror_ray.reversal.reverse import Reversal
 
-_POLL_S: Final = 0.3
-_RELEASED_WITHIN_S: Final = 30.0
 _OPENED_WITHIN_S: Final = 30.0
 _COPIES_WITHIN_S: Final = 120.0
 #: States of a partition that waiting does not change.
@@ -102,7 +102,7 @@ class FlowReversal:
         if await self.is_begun():
             return await self._run_back(self._running, base, {}, "it is reversed already")
         if not self._dry:
-            await self._stop(self._running, base, self._flow)
+            await self._stop(self._running, base)
         found = await reverse.find(self.settings, self._asked, self._audit_log)
         text, figures = diverged_topics.described(found, self._flow, self._asked)
         if any(topic.plan == "undecided" for topic in found):
@@ -123,25 +123,23 @@ class FlowReversal:
         if self._dry:
             return StepOutcome("done", text, figures)
         await running.apply(reversed_settings(base, self._flow, self._topics, self._new_topics))
-        waiting = await self._wait(running, back, "copying", _COPIES_WITHIN_S)
-        if waiting:
+        if waiting := await self._why_not_copying(running):
             return StepOutcome("blocked", f"{text}; {back} does not copy yet: {waiting}. Run this again", figures)
         return StepOutcome("done", f"{text}; {back} copies in place of {self._flow}", figures)
 
-    async def _wait(self, running: RunningSystem, flow: str, state: str, within_s: float) -> str:
-        """Wait until every partition of a flow is copied, or none is held; "" when it is so, else why not."""
-        deadline_s = time.monotonic() + within_s
+    async def _why_not_copying(self, running: RunningSystem) -> str:
+        """Wait until every partition of the flow back is copied; "" when it is so, else why not."""
+        deadline_s = time.monotonic() + _COPIES_WITHIN_S
         while True:
-            rows = await running.partitions(flow)
-            left = [row for row in rows if (row.state != "copying" if state == "copying" else row.replicator)]
-            if not left and (rows or state != "copying"):
+            rows = await running.partitions(str(self._flow.back))
+            left = [row for row in rows if row.state != "copying"]
+            if rows and not left:
                 return ""
             if time.monotonic() > deadline_s:
                 why = left[0].reason if left and left[0].state in _STUCK else None
-                return names([f"{row.topic}-{row.partition} is {row.state}" for row in left]) + (
-                    f": {why}" if why else ""
-                )
-            await asyncio.sleep(_POLL_S)
+                listed = names([f"{row.topic}-{row.partition} is {row.state}" for row in left])
+                return f"{listed}: {why}" if why else listed or "its topics are looked up"
+            await asyncio.sleep(POLL_S)
 
     async def _once_open(self, command: Callable[[], Awaitable[None]]) -> None:
         """Give a command to a flow that may just have been switched on, and reads its state first."""
@@ -152,15 +150,21 @@ class FlowReversal:
             except MirrorError:
                 if time.monotonic() > deadline_s:
                     raise
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
 
-    async def _stop(self, running: RunningSystem, base: MirrorSettings, flow: FlowName) -> None:
-        """Pause a flow that is on, and wait until nobody holds a partition of it."""
-        if not base.flow(flow).enabled:
+    async def _stop(self, running: RunningSystem, base: MirrorSettings) -> None:
+        """Pause the flow, if it is on, and wait until nobody holds a partition of it."""
+        flow = str(self._flow)
+        if not base.flow(self._flow).enabled:
             return
-        await self._once_open(lambda: running.pause(str(flow)))
-        if held := await self._wait(running, str(flow), "released", _RELEASED_WITHIN_S):
-            raise MirrorError(f"{flow} goes on copying: {held}: see `mirror-ray replicators`")
+        await self._once_open(lambda: running.pause(flow))
+
+        async def held() -> list[PartitionStatus]:
+            return [row for row in await running.partitions(flow) if row.replicator]
+
+        if left := await until_released(held):
+            listed = names([f"{row.topic}-{row.partition} is {row.state}" for row in left])
+            raise MirrorError(f"{flow} goes on copying: {listed}: see `mirror-ray replicators`")
 
     async def stays_on(self) -> None:
         """Have the flow back on again, where other settings were applied since it was."""

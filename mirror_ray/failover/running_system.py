@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.failover.copy_progress import POLL_S
 from mirror_ray.observe.status import PartitionStatus
+
+_RELEASED_WITHIN_S: Final = 30.0
 
 
 class RunningSystem(Protocol):
@@ -26,3 +31,13 @@ class RunningSystem(Protocol):
 
     async def apply(self, settings: MirrorSettings) -> object:
         """Bring it to other settings."""
+
+
+async def until_released(held: Callable[[], Awaitable[list[PartitionStatus]]]) -> list[PartitionStatus]:
+    """Wait until replicators have let go of partitions; returns those that are ``held`` after half a minute."""
+    deadline_s = time.monotonic() + _RELEASED_WITHIN_S
+    while True:
+        found = await held()
+        if not found or time.monotonic() > deadline_s:
+            return found
+        await asyncio.sleep(POLL_S)

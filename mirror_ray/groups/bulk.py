@@ -22,9 +22,10 @@ from mirror_ray.model.errors import CorruptRecordError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import NO_TOPIC_ID, TopicPartition
 from mirror_ray.offsets.flow_maps import FlowTranslator, RemotePartition, translate_many
+from mirror_ray.offsets.log_bounds import log_bounds
 from mirror_ray.offsets.map import OffsetMapStore
 from mirror_ray.offsets.translation import MapAnswer, OffsetQuery, ReadableBounds, Translation, answer_from, within
-from mirror_ray.offsets.translator import Translator, gap_reader, gap_transforms, log_bounds
+from mirror_ray.offsets.translator import Translator, gap_reader, gap_transforms
 from mirror_ray.records.segment_block import decode_block
 
 _NO_ANSWER: Final = "the leader of its partition on the target does not answer: run this again"

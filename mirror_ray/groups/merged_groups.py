@@ -27,8 +27,8 @@ from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.subscription import Subscription
 from mirror_ray.offsets.flow_maps import FlowMaps, FlowTranslator, translate_many
+from mirror_ray.offsets.log_bounds import log_bounds
 from mirror_ray.offsets.translation import ReadableBounds, Translation, within
-from mirror_ray.offsets.translator import log_bounds
 
 _UNKNOWN: Final = Translation(offset=None, reason="its place is being looked up")
 _NO_ANSWER: Final = Translation(offset=None, reason="the leader of its partition on the source does not answer")

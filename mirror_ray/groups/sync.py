@@ -32,8 +32,8 @@ from mirror_ray.kafka.group_offsets import OffsetReader, commit_offsets
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.offsets.flow_maps import FlowMaps, translate_many
+from mirror_ray.offsets.log_bounds import log_bounds
 from mirror_ray.offsets.translation import Translation, within
-from mirror_ray.offsets.translator import log_bounds
 
 #: So often every group's offset on the target is compared anew: somebody may have deleted it, or it expired.
 _RECHECK_S: Final = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import OFFSET_OUT_OF_RANGE
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
-from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
+from mirror_ray.kafka.leader_requests import LATEST
 from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.model.errors import CorruptRecordError, KafkaProtocolError, MirrorError
 from mirror_ray.model.internal_topics import segments_topic
@@ -26,7 +26,6 @@ from mirror_ray.offsets.translation import (
     AnswerQuery,
     MapAnswer,
     OffsetQuery,
-    ReadableBounds,
     Translation,
     answer_before_gap,
     answer_from,
@@ -266,20 +265,3 @@ async def read_gap(
             raise
         return f"source offset {start}, from which to count, was deleted"
     return reader.finish()
-
-
-async def log_bounds(
-    cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, ReadableBounds]:
-    """Where logs start and end; partitions whose leader does not answer are left out."""
-    if not partitions:
-        return {}
-    starts, ends = await asyncio.gather(
-        cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-        cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
-    )
-    return {
-        partition: ReadableBounds(starts[partition].offset, ends[partition].offset)
-        for partition in partitions
-        if not (starts[partition].error_code or ends[partition].error_code)
-    }

@@ -21,7 +21,7 @@ from mirror_ray.state.schema import Document, FlowStateRecords, decode, state_to
 from mirror_ray.topics.discovery_rules import cluster_refusal, selection_of
 
 
-class FlowState:
+class FlowStateTopic:
     """One flow's. Nothing is written before ``claim``, which fences a coordinator that still has it."""
 
     def __init__(self, flow: FlowSettings, target: ClusterConnections, audit_log: AuditLog) -> None:
@@ -96,8 +96,8 @@ class BothStates:
             ClusterConnections(settings.clusters[alias], client_id) for alias in (flow.name.source, flow.name.target)
         )
         self.audit_log = audit_log
-        self.flow = FlowState(flow, self.target, audit_log)
-        self.back = FlowState(back, self.source, audit_log)
+        self.flow = FlowStateTopic(flow, self.target, audit_log)
+        self.back = FlowStateTopic(back, self.source, audit_log)
 
     async def __aenter__(self) -> Self:
         try:

@@ -14,19 +14,13 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.partition_reader import read_between
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
+from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.filler import is_filler
 from mirror_ray.replication.target_log import TargetContents, content_of
 from mirror_ray.reversal.cut import DivergedRecords
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.verification.partition_log import PartitionLog, RemovedError
-
-
-class LogRange(NamedTuple):
-    """Where a log starts and ends."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +44,11 @@ class CutReader:
     """Reads both sides of one partition."""
 
     source: PartitionLog
-    source_range: LogRange
+    source_range: ReadableBounds
     target: ClusterConnections
     remote: TopicPartition
     remote_id: TopicId
-    target_range: LogRange
+    target_range: ReadableBounds
     record: PartitionRecord
     #: Of the flow, or of the partition alone.
     producer_id: int

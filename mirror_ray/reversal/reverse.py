@@ -12,24 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import ConfigError, MirrorError
-from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.patterns import Pattern, compile_patterns
 from mirror_ray.model.segment import SegmentBlock
+from mirror_ray.offsets.log_bounds import settled_bounds
+from mirror_ray.offsets.segments_topic import publish_blocks
 from mirror_ray.offsets.translator import OffsetMapTailer
-from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.reversal.cut import DivergedPolicies, DivergedPolicy, ReversalPlan, TopicCut
 from mirror_ray.reversal.diverged_export import DivergedExport
 from mirror_ray.reversal.flow_states import BothStates, read_records
 from mirror_ray.reversal.offset_maps import blocks_back
-from mirror_ray.reversal.topic_cuts import TopicCuts, stable_logs
+from mirror_ray.reversal.topic_cuts import TopicCuts
 from mirror_ray.state.partition_record import PartitionRecord
 
 _DELETED_WITHIN_S: Final = 60.0
@@ -112,7 +110,7 @@ async def reverse(settings: MirrorSettings, asked: Reversal, audit_log: AuditLog
         if any(topic.plan == "undecided" for topic in found) or states.is_done:
             return found
         turn = states.turn if states.is_left else states.turn + 1
-        await _Reversing(states, settings, asked, found, turn).carry_out()
+        await _Reversing(states, asked, found, turn).carry_out()
         return found
 
 
@@ -129,11 +127,7 @@ async def stay(settings: MirrorSettings, flow: FlowName, audit_log: AuditLog) ->
 
 
 def _states(settings: MirrorSettings, flow: FlowName, audit_log: AuditLog) -> BothStates:
-    own = settings.flow(flow)
-    known = {configured.name: configured for configured in settings.flows}
-    # Of a flow back that nobody has configured, only its name counts.
-    back = known.get(flow.back) or own.model_copy(update={"name": flow.back, "enabled": False})
-    return BothStates(settings, own, back, audit_log)
+    return BothStates(settings, settings.flow(flow), settings.flow(flow.back), audit_log)
 
 
 def _decided(cuts: Sequence[TopicCut], policies: DivergedPolicies) -> list[ReversedTopic]:
@@ -141,10 +135,8 @@ def _decided(cuts: Sequence[TopicCut], policies: DivergedPolicies) -> list[Rever
 
 
 class _Reversing:
-    def __init__(
-        self, states: BothStates, settings: MirrorSettings, asked: Reversal, found: list[ReversedTopic], turn: int
-    ) -> None:
-        self._states, self._settings, self._asked, self._turn = states, settings, asked, turn
+    def __init__(self, states: BothStates, asked: Reversal, found: list[ReversedTopic], turn: int) -> None:
+        self._states, self._asked, self._turn = states, asked, turn
         self._kept = [topic.cut for topic in found if topic.plan != "recreate"]
         self._anew = [topic.cut for topic in found if topic.plan == "recreate"]
         self._diverged = [topic.cut for topic in found if topic.cut.diverged]
@@ -173,8 +165,9 @@ class _Reversing:
 
     async def _records_back(self) -> dict[TopicPartition, PartitionRecord]:
         """Raises MirrorError where somebody has written on the source since the cuts were found."""
-        ends = await stable_logs(self._states.source, [cut.source for topic in self._kept for cut in topic.partitions])
-        for cut in (cut for topic in self._kept for cut in topic.partitions):
+        cuts = [cut for topic in self._kept for cut in topic.partitions]
+        ends = await settled_bounds(self._states.source, [cut.source for cut in cuts])
+        for cut in cuts:
             if ends[cut.source].end != cut.source_end:
                 alias = self._states.source.settings.alias
                 raise MirrorError(
@@ -206,9 +199,6 @@ class _Reversing:
     async def _publish_map(self, records: Mapping[TopicPartition, PartitionRecord]) -> None:
         """Give the flow back what the flow's map has, and it lacks."""
         states, name = self._states, self._asked.flow
-        topic = segments_topic(name.target)
-        await asyncio.to_thread(self._ensure, topic)
-        await states.source.refresh([topic])
         own = self._follow(name, forward=True)
         back = self._follow(name.back, forward=False)
         try:
@@ -223,28 +213,17 @@ class _Reversing:
             ]
         finally:
             await asyncio.gather(own.close(), back.close())
-        await self._append(topic, blocks)
+        await self._append(blocks)
 
-    async def _append(self, topic: str, blocks: Sequence[SegmentBlock]) -> None:
-        if blocks:
-            writer = InternalTopicWriter(self._states.source, topic)
-            await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
+    async def _append(self, blocks: Sequence[SegmentBlock]) -> None:
+        states = self._states
+        await publish_blocks(states.back.flow, states.source, blocks, states.audit_log, "reversal")
 
     def _follow(self, name: FlowName, *, forward: bool) -> OffsetMapTailer:
         states = self._states
         sides = (states.source, states.target) if forward else (states.target, states.source)
         problems: list[str] = []
         return OffsetMapTailer(name.source, *sides, read_committed=True, on_problem=problems.append)
-
-    def _ensure(self, topic: str) -> None:
-        back = self._states.back.flow
-        editor = ClusterEditor(self._states.source.settings, "mirror-ray-reversal", self._states.audit_log)
-        try:
-            errors = editor.ensure_internal_topics([needed for needed in offset_topics(back) if needed.name == topic])
-        finally:
-            editor.close()
-        for error in errors.values():
-            raise error
 
 
 def parse_policies(texts: Sequence[str]) -> DivergedPolicies:

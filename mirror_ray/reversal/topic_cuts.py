@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, error_info
-from mirror_ray.kafka.leader_requests import EARLIEST, LATEST
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
+from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.offsets.log_bounds import all_bounds, settled_bounds
+from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.reversal.cut import LogSpan, PartitionCut, TopicCut, side_of
 from mirror_ray.reversal.flow_states import BothStates
-from mirror_ray.reversal.positions import CutReader, LogRange
+from mirror_ray.reversal.positions import CutReader
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.topics.discovery_rules import TopicSide
 from mirror_ray.verification.partition_log import PartitionLog
@@ -32,8 +33,8 @@ class _Sides(NamedTuple):
 class _Logs(NamedTuple):
     """The logs of all topics."""
 
-    source: Mapping[TopicPartition, LogRange]
-    target: Mapping[TopicPartition, LogRange]
+    source: Mapping[TopicPartition, ReadableBounds]
+    target: Mapping[TopicPartition, ReadableBounds]
 
 
 class TopicCuts:
@@ -58,8 +59,8 @@ class TopicCuts:
             for remote, topic in sorted(self._names.items(), key=lambda item: item[1])
         }
         logs = _Logs(
-            await stable_logs(states.source, _partitions([side.source for side in sides.values()])),
-            await readable_logs(states.target, _partitions([side.target for side in sides.values()])),
+            await settled_bounds(states.source, _partitions([side.source for side in sides.values()])),
+            await all_bounds(states.target, _partitions([side.target for side in sides.values()])),
         )
         return list(await asyncio.gather(*(self._find(topic, both, logs) for topic, both in sides.items())))
 
@@ -130,56 +131,7 @@ class TopicCuts:
         )
 
 
-async def stable_logs(
-    cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogRange]:
-    """Where logs start and end, once no transaction is open and all replicas have caught up.
-
-    Raises:
-        ClusterUnreachableError: A leader does not answer.
-        NotReadyError: Something is under way in a partition.
-    """
-    if not partitions:
-        return {}
-    starts, ends, stable = await asyncio.gather(
-        cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-        cluster.log_ends(partitions),
-        cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed"),
-    )
-    found: dict[TopicPartition, LogRange] = {}
-    for partition in partitions:
-        where = f"cluster {cluster.settings.alias}: {partition}"
-        if code := starts[partition].error_code or ends[partition].error_code or stable[partition].error_code:
-            raise ClusterUnreachableError(f"{where} can't be asked: {error_info(code).name}; run this again")
-        end = ends[partition].end_offset
-        if min(stable[partition].offset, ends[partition].high_watermark) < end:
-            raise NotReadyError(
-                f"{where} ends at {end}, and only what is before {stable[partition].offset} is stable: a transaction is"
-                " open there, or replicas lag. Run this again when its producer has ended it, at the latest after its"
-                " transaction.timeout.ms"
-            )
-        found[partition] = LogRange(starts[partition].offset, end)
-    return found
-
-
-async def readable_logs(
-    cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, LogRange]:
-    """Where logs start and end, records of open transactions included. Raises ClusterUnreachableError."""
-    if not partitions:
-        return {}
-    starts, ends = await asyncio.gather(
-        cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-        cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
-    )
-    for partition in partitions:
-        if code := starts[partition].error_code or ends[partition].error_code:
-            name = error_info(code).name
-            raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {partition} can't be asked: {name}")
-    return {partition: LogRange(starts[partition].offset, ends[partition].offset) for partition in partitions}
-
-
-def _span(cut: PartitionCut, log: LogRange) -> LogSpan | None:
+def _span(cut: PartitionCut, log: ReadableBounds) -> LogSpan | None:
     """Where the source has what the target may never have got."""
     if cut.pair is None:
         return LogSpan(cut.source, max(cut.record.source_offset, log.start), log.end)

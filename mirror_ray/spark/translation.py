@@ -22,9 +22,9 @@ from mirror_ray.kafka.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTI
 from mirror_ray.model.errors import CorruptRecordError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.log_bounds import log_bounds
 from mirror_ray.offsets.map import AppliedTransforms, CountedPair, MapTail, OffsetMapStore, SegmentGap
 from mirror_ray.offsets.translation import NO_MAP, MapAnswer, OffsetQuery, Translation, answer_from
-from mirror_ray.offsets.translator import log_bounds
 from mirror_ray.records.segment_block import decode_block
 from mirror_ray.spark.kafka import read_ranges
 

@@ -13,12 +13,13 @@ from mirror_ray.kafka.connect_offsets_topic import write_connect_offsets
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.policy import load_policy
+from mirror_ray.offsets.log_bounds import settled_bounds
 from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.records.source_offset import SourceOffset
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.takeover.flow_session import FlowSession
-from mirror_ray.takeover.log_contents import settled_bounds
+from mirror_ray.takeover.log_contents import WHOSE
 from mirror_ray.takeover.mm2_activity import Mm2Topics, read_source_offsets
 
 
@@ -78,7 +79,7 @@ async def hand_back(
         began_s = time.monotonic()
         existing = set(session.remote_partitions())
         remotes = {TopicPartition(record.target_topic, partition.partition) for partition, record in records.items()}
-        ends = await settled_bounds(session.target, remotes & existing)
+        ends = await settled_bounds(session.target, remotes & existing, whose=WHOSE)
         _refuse_unfinished(session, records, ends)
         partitions = await _partitions(session, mm2, records, ends)
         await asyncio.sleep(max(0.0, began_s + quiet_s - time.monotonic()))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.errors import error_info
-from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, IsolationLevel
-from mirror_ray.model.errors import ClusterUnreachableError, MirrorError, NotReadyError
+from mirror_ray.kafka.leader_requests import IsolationLevel
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicId, TopicPartition
+from mirror_ray.offsets.log_bounds import settled_bounds
 from mirror_ray.offsets.translation import ReadableBounds
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.replication.target_log import content_of
@@ -29,59 +29,10 @@ _TARGET_FACTOR: Final = 2
 _AT_ONCE: Final = 16
 _BOTH_LEVELS: Final[tuple[IsolationLevel, ...]] = ("read_committed", "read_uncommitted")
 
+#: Whose transactions may be open, for errors.
+WHOSE: Final = "MirrorMaker 2"
+
 Pairs = Sequence[tuple[int, int]]
-
-
-async def settled_bounds(
-    cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, ReadableBounds]:
-    """Where logs start and end, once all is replicated and no transaction is open.
-
-    Raises:
-        ClusterUnreachableError: A leader does not answer.
-        NotReadyError: Something is under way in a partition.
-    """
-    if not partitions:
-        return {}
-    starts, ends, stable = await asyncio.gather(
-        cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-        cluster.log_ends(partitions),
-        cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_committed"),
-    )
-    found: dict[TopicPartition, ReadableBounds] = {}
-    for partition in partitions:
-        code = starts[partition].error_code or ends[partition].error_code or stable[partition].error_code
-        where = f"cluster {cluster.settings.alias}: {partition}"
-        if code:
-            raise ClusterUnreachableError(f"{where} can't be asked: {error_info(code).name}; run this again")
-        end = ends[partition].end_offset
-        if stable[partition].offset < end or ends[partition].high_watermark < end:
-            raise NotReadyError(
-                f"{where} ends at {end}, and only what is before {stable[partition].offset} is settled: a transaction "
-                f"of MirrorMaker 2 is open, or replicas lag. Run this again when it has ended, at the latest after its "
-                f"transaction.timeout.ms (60 s by default)"
-            )
-        found[partition] = ReadableBounds(starts[partition].offset, end)
-    return found
-
-
-async def source_bounds(
-    cluster: ClusterConnections, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, ReadableBounds]:
-    """Where logs of the source start and end, open transactions included.
-
-    Raises:
-        ClusterUnreachableError: A leader does not answer.
-    """
-    starts, ends = await asyncio.gather(
-        cluster.list_offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted"),
-        cluster.list_offsets(dict.fromkeys(partitions, LATEST), "read_uncommitted"),
-    )
-    for partition in partitions:
-        if code := starts[partition].error_code or ends[partition].error_code:
-            name = error_info(code).name
-            raise ClusterUnreachableError(f"cluster {cluster.settings.alias}: {partition} can't be asked: {name}")
-    return {partition: ReadableBounds(starts[partition].offset, ends[partition].offset) for partition in partitions}
 
 
 async def read_all(cluster: ClusterConnections, topic: str, last: int | None = None) -> list[DecodedRecord]:
@@ -94,7 +45,8 @@ async def read_all(cluster: ClusterConnections, topic: str, last: int | None = N
     found = cluster.metadata.topics.get(topic)
     if found is None or not found.partitions:
         return []
-    bounds = await settled_bounds(cluster, [TopicPartition(topic, number) for number in found.partitions])
+    partitions = [TopicPartition(topic, number) for number in found.partitions]
+    bounds = await settled_bounds(cluster, partitions, whose=WHOSE)
 
     async def read(partition: TopicPartition) -> list[DecodedRecord]:
         start, end = bounds[partition]

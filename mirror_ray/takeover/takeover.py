@@ -8,19 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror_ray.config.internal_topics import offset_topics
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.audit_log import AuditLog
-from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
-from mirror_ray.kafka.topic_editor import ClusterEditor
-from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.patterns import compile_patterns
+from mirror_ray.offsets.log_bounds import all_bounds, settled_bounds
+from mirror_ray.offsets.segments_topic import publish_blocks
 from mirror_ray.records.mm2_records import OffsetSyncRecord
-from mirror_ray.records.segment_block import encode_key, encode_value
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.records import FlowRecord, GrantRecord
@@ -35,7 +31,7 @@ from mirror_ray.takeover.decisions import (
     shows_the_topic,
 )
 from mirror_ray.takeover.flow_session import FlowSession
-from mirror_ray.takeover.log_contents import ComparedContents, LogContents, settled_bounds, source_bounds
+from mirror_ray.takeover.log_contents import WHOSE, ComparedContents, LogContents
 from mirror_ray.takeover.mm2_activity import Mm2Topics, read_offset_syncs, read_source_offsets
 from mirror_ray.topics import discovery_rules
 
@@ -131,8 +127,8 @@ class _Takeover:
         existing = set(session.remote_partitions())
         remotes = {partition: self._remote(partition) for partition in partitions}
         source_logs, target_logs = await asyncio.gather(
-            source_bounds(session.source, partitions),
-            settled_bounds(session.target, [remote for remote in remotes.values() if remote in existing]),
+            all_bounds(session.source, partitions),
+            settled_bounds(session.target, [remote for remote in remotes.values() if remote in existing], whose=WHOSE),
         )
         findings = [
             PartitionFindings(
@@ -278,22 +274,4 @@ class _Takeover:
             known = mm2_offset_syncs.ascending_pairs(self._offset_syncs.get(source, ()), floor, record.pair)
             epoch = session.state.grants.get(source, GrantRecord()).epoch
             blocks += list(mm2_offset_syncs.blocks(source, record, known, epoch))
-        if not blocks:
-            return
-        topic = segments_topic(session.flow.name.source)
-        await asyncio.to_thread(self._ensure, topic)
-        await session.target.refresh([topic])
-        writer = InternalTopicWriter(session.target, topic)
-        try:
-            await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
-        except OSError as error:
-            raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
-
-    def _ensure(self, topic: str) -> None:
-        admin = ClusterEditor(self._session.target.settings, "mirror-ray-takeover", self._session.audit_log)
-        try:
-            for needed in offset_topics(self._session.flow):
-                if needed.name == topic:
-                    admin.ensure_internal_topic(topic, 1, needed.replication_factor, needed.configs)
-        finally:
-            admin.close()
+        await publish_blocks(session.flow, session.target, blocks, session.audit_log, "takeover")

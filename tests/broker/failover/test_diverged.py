@@ -14,7 +14,7 @@ import pytest
 from mirror_ray.config.settings import OffsetSettings
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.run import FailoverReport
-from mirror_ray.reversal.flow_states import FlowState
+from mirror_ray.reversal.flow_states import FlowStateTopic
 from tests.broker.failover.test_kills import KilledError
 from tests.broker.failover.test_reversal import move, read, scene, write
 from tests.support.clusters import Clusters, TopicMaker
@@ -191,7 +191,7 @@ async def test_an_export_goes_on_where_it_was(clusters: Clusters, make_topic: To
         copied = f"{names.flow.source}.{names.topic}.diverged"
         for count in (11, 11):
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(FlowState, "write", _killed)
+                patched.setattr(FlowStateTopic, "write", _killed)
                 with pytest.raises(KilledError):
                     await fail_back(system, names, diverged=("append",), export_diverged="topic")
             assert len((await read(clusters.b, copied))[1]) == count

@@ -12,7 +12,7 @@ from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.run import read_history
 from mirror_ray.model.segment import SegmentBlock
 from mirror_ray.reversal import reverse
-from mirror_ray.reversal.flow_states import FlowState
+from mirror_ray.reversal.flow_states import FlowStateTopic
 from tests.broker.failover.test_kills import QUICK, KilledError, KilledRunning, Killer, killer
 from tests.broker.failover.test_reversal import move, read, scene, write
 from tests.support.clusters import Clusters, TopicMaker
@@ -30,19 +30,19 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def reversal_killer(killer: Killer, monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Kills around what a reversal writes, too."""
-    write_state, delete, append = FlowState.write, reverse._Reversing._delete, reverse._Reversing._append
+    write_state, delete, append = FlowStateTopic.write, reverse._Reversing._delete, reverse._Reversing._append
 
-    async def written(state: FlowState, documents: Mapping[str, Any]) -> None:
+    async def written(state: FlowStateTopic, documents: Mapping[str, Any]) -> None:
         turn = (documents.get("reversed") or {}).get("turn")
         await killer.around(f"state of {state.flow.name.source[0]}, {turn}", lambda: write_state(state, documents))
 
     async def deleted(reversing: Any, topic: str) -> None:
         await killer.around("delete", lambda: delete(reversing, topic))
 
-    async def appended(reversing: Any, topic: str, blocks: Sequence[SegmentBlock]) -> None:
-        await killer.around("map", lambda: append(reversing, topic, blocks))
+    async def appended(reversing: Any, blocks: Sequence[SegmentBlock]) -> None:
+        await killer.around("map", lambda: append(reversing, blocks))
 
-    monkeypatch.setattr(FlowState, "write", written)
+    monkeypatch.setattr(FlowStateTopic, "write", written)
     monkeypatch.setattr(reverse._Reversing, "_delete", deleted)
     monkeypatch.setattr(reverse._Reversing, "_append", appended)
     return killer

@@ -1,0 +1,48 @@
+"""Publishes blocks of a flow's offset map that no replicator has published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mirror_ray.config.internal_topics import offset_topics
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.kafka.audit_log import AuditLog
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.internal_topics import segments_topic
+from mirror_ray.model.segment import SegmentBlock
+from mirror_ray.records.segment_block import encode_key, encode_value
+
+
+async def publish_blocks(
+    flow: FlowSettings, target: ClusterConnections, blocks: Sequence[SegmentBlock], audit_log: AuditLog, purpose: str
+) -> None:
+    """Append blocks to the flow's segments topic, which is created where it is missing. Nobody else writes there now.
+
+    Raises:
+        MirrorError: Not all of them may be there: publish them again.
+    """
+    if not blocks:
+        return
+    topic = segments_topic(flow.name.source)
+    await asyncio.to_thread(_ensure, flow, target, audit_log, purpose)
+    await target.refresh([topic])
+    writer = InternalTopicWriter(target, topic)
+    try:
+        await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
+    except OSError as error:
+        raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
+
+
+def _ensure(flow: FlowSettings, target: ClusterConnections, audit_log: AuditLog, purpose: str) -> None:
+    editor = ClusterEditor(target.settings, f"mirror-ray-{purpose}", audit_log)
+    topic = segments_topic(flow.name.source)
+    try:
+        for needed in offset_topics(flow):
+            if needed.name == topic:
+                editor.ensure_internal_topic(topic, 1, needed.replication_factor, needed.configs)
+    finally:
+        editor.close()
