@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,6 +51,7 @@ help:
 	@echo 'make bench-tally  what the statistics cost per batch'
 	@echo 'make bench-topics  what it costs to keep the configs and ACLs of a thousand topics in step'
 	@echo 'make bench-transform  what transforms cost: records per processor second'
+	@echo 'make bench-schema-ids  what translating schema ids costs, against merging the same batches'
 	@echo 'make bench-page  what it costs to show 5,000 partitions: status, scrape, web UI, the coordinator'
 	@echo 'make bench-failover  what a failover and a failback of 5,000 groups of 50 partitions cost'
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
@@ -67,7 +68,8 @@ demo: $(READY)
 
 # Where the time of a recovery is measured, nothing else may run; of the others four files at a time: most of them wait.
 ALONE := tests/timed
-WORKERS := -n 4 --dist loadfile
+# A worker that dies is not replaced: xdist would wait for ever for the new one.
+WORKERS := -n 4 --dist loadfile --max-worker-restart 0
 # Who reads what a machine has run wants every failure before all of one.
 SHORT := $(if $(CI),--tb=short --show-capture=no)
 # How long each test took is kept in build/, and the slowest are shown.
@@ -75,9 +77,10 @@ TIMES = --durations=10 --durations-min=1 --junitxml=build/$(1).xml
 
 # One worker a core: nothing in them waits.
 check: lint test-kernel
-	@$(BIN)/pytest -n 2 --dist loadfile $(SHORT) $(call TIMES,check) tests/unit tests/web tests/model
+	@$(BIN)/pytest -n 2 --dist loadfile --max-worker-restart 0 $(SHORT) $(call TIMES,check) tests/unit tests/web tests/model
 
-test: lint $(if $(TIER)$(ARGS),,test-kernel)
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 lint $(if $(TIER)$(ARGS),,test-kernel)
 ifeq ($(TIER)$(ARGS),)
 	@$(BIN)/pytest $(WORKERS) $(SHORT) $(call TIMES,tests) --ignore $(ALONE) tests
 	@$(BIN)/pytest $(SHORT) $(call TIMES,timed) $(ALONE)
@@ -89,7 +92,9 @@ endif
 test-kernel: $(READY)
 	@if [[ -e $(KERNEL) ]]; then cd kernel && cargo test --quiet --release --locked; fi
 
-lint: lint-kernel
+lint: lint-kernel lint-python
+
+lint-python: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -129,6 +134,9 @@ bench-topics: $(READY)
 
 bench-transform: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.transform $(ARGS)
+
+bench-schema-ids: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.schema_ids $(ARGS)
 
 bench-page: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.web_ui $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.helpers import RayCheckpoint, RayGateway, RayHeartbeat
+from actors.helpers import RayCheckpoint, RayGateway, RayHeartbeat, RaySchemaSync
 from actors.nodes import RayNodes
 from actors.replicators import RayReplicators
 from actors.settings_store import RaySettingsStore
@@ -22,6 +22,7 @@ def ray_dependencies(name: str, audit_logs: AuditLogs, node: str) -> Dependencie
         topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, audit_logs.of(settings, flow.name)),
         heartbeat=partial(RayHeartbeat, name),
         checkpoint=partial(RayCheckpoint, name),
+        schemas=partial(RaySchemaSync, name),
         gateway=partial(RayGateway, name),
         settings_store=RaySettingsStore(name),
         audit_logs=audit_logs,

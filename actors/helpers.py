@@ -1,9 +1,9 @@
-"""The actors beside the replicators, as the coordinator uses them: heartbeats, consumer groups, the gateway."""
+"""The actors beside the replicators, as the coordinator uses them: heartbeats, groups, schemas, the gateway."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,17 @@ from actors import spawn
 from actors.calls import SupervisedActor, named_actors, stop_actor
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.model.notice import Notice
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
+from mirror_ray.observe.schemas import SchemaReport, SchemaStatus
 from mirror_ray.offsets.translation import Translation
-from mirror_ray.state.actor_names import checkpoint_name, checkpoint_number, gateway_name, heartbeat_name
+from mirror_ray.state.actor_names import (
+    checkpoint_name,
+    checkpoint_number,
+    gateway_name,
+    heartbeat_name,
+    schema_sync_name,
+)
 
 
 class RayHeartbeat:
@@ -52,6 +60,28 @@ class RayGateway:
         """What it reported when its address was asked for, each once."""
         reported, self._notices = self._notices, []
         return reported
+
+    async def stop(self) -> None:
+        """End the process."""
+        await self._actor.stop()
+
+
+class RaySchemaSync:
+    """The schema sync actor."""
+
+    def __init__(self, name: str, settings: MirrorSettings) -> None:
+        """``name``: the system's."""
+        self._actor = SupervisedActor(schema_sync_name(name), partial(spawn.spawn_schema_sync, name), settings)
+
+    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+        """What happened since the last report; ``needs``: what partitions wait for."""
+        report: SchemaReport = await self._actor.call("report", tuple(needs))
+        return report
+
+    async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
+        """Every version of every subject, of one flow or of all."""
+        statuses: Sequence[SchemaStatus] = await self._actor.call("schemas", flow)
+        return statuses
 
     async def stop(self) -> None:
         """End the process."""

@@ -13,9 +13,16 @@ import ray
 from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.worker_classes import Checkpoint, Gateway, Heartbeat, Replicator
+from actors.worker_classes import Checkpoint, Gateway, Heartbeat, Replicator, SchemaSync
 from mirror_ray.config.settings import MirrorSettings
-from mirror_ray.state.actor_names import NAMESPACE, checkpoint_name, gateway_name, heartbeat_name, replicator_name
+from mirror_ray.state.actor_names import (
+    NAMESPACE,
+    checkpoint_name,
+    gateway_name,
+    heartbeat_name,
+    replicator_name,
+    schema_sync_name,
+)
 
 
 def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str) -> ActorHandle[Any]:
@@ -41,6 +48,11 @@ def spawn_gateway(name: str) -> ActorHandle[Any]:
 def spawn_checkpoint(name: str, number: int) -> ActorHandle[Any]:
     """Create checkpoint actor ``number``, or find it. The coordinator replaces it when it dies."""
     return spawn_named(Checkpoint, number, **detached(checkpoint_name(name, number)), num_cpus=0, max_restarts=0)
+
+
+def spawn_schema_sync(name: str) -> ActorHandle[Any]:
+    """Create the schema sync, or find it. The coordinator replaces it when it dies."""
+    return spawn_named(SchemaSync, **detached(schema_sync_name(name)), num_cpus=0, max_restarts=0)
 
 
 def spawn_named(kind: type, *args: object, **options: Any) -> ActorHandle[Any]:

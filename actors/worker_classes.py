@@ -86,6 +86,17 @@ class Checkpoint(Actor):
         self._actor = GroupSyncService(audit_logs_of("checkpoint"), number)
 
 
+@passes_on("configure", "report", "schemas", "stop")
+class SchemaSync(Actor):
+    """``mirror_ray.registry.service.SchemaSyncService``."""
+
+    def __init__(self) -> None:
+        """Nothing happens before ``configure``."""
+        from mirror_ray.registry.service import SchemaSyncService
+
+        self._actor = SchemaSyncService(audit_logs_of("schemas"))
+
+
 @passes_on("configure", "stop")
 class Gateway(Actor):
     """``mirror_ray.web.service.GatewayService`` of the coordinator that is found by the system's name."""

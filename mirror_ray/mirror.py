@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mirror_ray.observe.backfills import BackfillStatus
     from mirror_ray.observe.events import Event, GapStatus
     from mirror_ray.observe.groups import GroupStatus
+    from mirror_ray.observe.schemas import SchemaStatus
     from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
     from mirror_ray.observe.system_snapshot import SystemSnapshot
     from mirror_ray.offsets.translation import Translation
@@ -85,6 +86,10 @@ class CoordinatorClient(VerbClient):
     @query
     async def groups(self, flow: str | None = None) -> tuple[GroupStatus, ...]:
         """Every consumer group that is synced."""
+
+    @query
+    async def schemas(self, flow: str | None = None) -> tuple[SchemaStatus, ...]:
+        """Every version of every subject that is mirrored, or is to be."""
 
     @query
     async def backfills(self, flow: str | None = None) -> tuple[BackfillStatus, ...]:
@@ -232,6 +237,7 @@ class Mirror:
     events = _blocking(CoordinatorClient.events)
     gaps = _blocking(CoordinatorClient.gaps)
     groups = _blocking(CoordinatorClient.groups)
+    schemas = _blocking(CoordinatorClient.schemas)
     backfills = _blocking(CoordinatorClient.backfills)
     translate = _blocking(CoordinatorClient.translate)
     settle_groups = _blocking(CoordinatorClient.settle_groups)

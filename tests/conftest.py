@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from mirror_ray.lab.devcluster import QUICK_START, DevCluster, DevListener, DevSecurity
+from mirror_ray.lab.devcluster import QUICK_START, ApicurioRegistry, DevCluster, DevListener, DevSecurity
 from mirror_ray.lab.devcluster.clusters import start_all
 from tests.support.class_archive import share_classes
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
+from tests.support.import_registry import ImportRegistry
 from tests.support.kafka import create_topic
 
 # Ray reads it once, when a test module first imports it.
@@ -39,7 +40,12 @@ QUIET = {
     "metadata.max.idle.interval.ms": "0",
     "broker.heartbeat.interval.ms": "2000",
     "broker.session.timeout.ms": "9000",
+    # Each thread of a pool wakes up several times a second.
     "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    "group.coordinator.threads": "1",
+    "share.coordinator.threads": "1",
 }
 
 #: In the order to run them: what takes minutes begins first, so that all workers end together.
@@ -84,7 +90,7 @@ _TOGETHER = {
 }
 #: These tiers have none of the fixtures that cost something as long as they are there.
 _LIGHT_TIERS = frozenset({"model", "web", "unit"})
-_HEAVY_FIXTURES = ("ray_session", "clusters", "third_cluster", "secured")
+_HEAVY_FIXTURES = ("ray_session", "clusters", "third_cluster", "secured", "apicurio")
 
 
 def _shared_by(nodeid: str) -> str | None:
@@ -218,6 +224,29 @@ def fragile(mortal: DevCluster) -> DevCluster:
     It looks for producers to forget, those of old records, five times a second instead of every ten minutes.
     """
     return mortal.start()
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Iterator[ApicurioRegistry]:
+    """A schema registry shared by all tests of a session: never stop or kill it.
+
+    Subjects of a test begin with its `subject_prefix`.
+    """
+    with ApicurioRegistry("shared") as registry:
+        yield registry
+
+
+@pytest.fixture
+def subject_prefix() -> str:
+    """What no other test's subjects begin with."""
+    return f"s-{uuid.uuid4().hex[:10]}-"
+
+
+@pytest.fixture
+def import_registry() -> Iterator[ImportRegistry]:
+    """An empty registry with Confluent's modes, the test's own: it may be killed, and fail on command."""
+    with ImportRegistry() as registry:
+        yield registry
 
 
 @pytest.fixture(scope="session")

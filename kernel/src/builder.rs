@@ -111,6 +111,12 @@ impl Builder {
         Ok(())
     }
 
+    /// The last bytes that were added: the tail of the last record, if they are as many as it has.
+    pub(crate) fn last_bytes(&mut self, count: usize) -> &mut [u8] {
+        let from = self.batch.len().saturating_sub(count);
+        &mut self.batch[from..]
+    }
+
     /// Notes that a source batch of so many bytes was added as a whole.
     pub fn source_batch_ends(&mut self, source_bytes: usize) {
         self.source_bytes += source_bytes;

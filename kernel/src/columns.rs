@@ -1,6 +1,8 @@
 //! The records of batches, field by field, for transforms: what nobody asks for is not copied; what nobody changes is
 //! packed by the bytes that it has.
 
+use std::ops::Range;
+
 use crate::builder::{Builder, Piece};
 use crate::codecs::Codec;
 use crate::error::{Result, corrupt};
@@ -224,6 +226,20 @@ impl Columns {
         let row = &mut self.rows[number];
         (row.timestamp, row.tail) = (timestamp, place);
         Ok(())
+    }
+
+    /// Where the bytes lie that a record is packed by, among those of all.
+    pub(crate) fn tail_range(&self, number: usize) -> Result<Range<usize>> {
+        let place = self.row(number)?.tail;
+        Ok(place.from as usize..place.to as usize)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// Encodes records, whose numbers ascend, as few batches.

@@ -1,5 +1,7 @@
 //! Key, value and headers of a record, as they are in a batch of magic 2.
 
+use std::ops::Range;
+
 use crate::error::{Result, corrupt};
 use crate::varint;
 
@@ -32,6 +34,7 @@ impl Fields {
 }
 
 /// A field behind its length, which is negative for null: where it lies.
+#[inline]
 fn nullable(data: &[u8], at: &mut usize) -> Result<Option<(usize, usize)>> {
     let Ok(length) = usize::try_from(varint::read(data, at)?) else {
         return Ok(None);
@@ -51,15 +54,47 @@ pub fn headers_of(data: &[u8]) -> Result<Vec<HeaderField<'_>>> {
 
 /// Calls `visit` for each header of `data`, which begins with their number and ends with the last one.
 fn for_each_header<'a>(data: &'a [u8], mut visit: impl FnMut(HeaderField<'a>)) -> Result<()> {
-    let mut at = 0;
+    for_each_place(data, 0, |name, value| visit((&data[name], value.map(|value| &data[value]))))
+}
+
+/// The same from `at` on: where name and value lie.
+#[inline]
+fn for_each_place(data: &[u8], mut at: usize, mut visit: impl FnMut(Range<usize>, Option<Range<usize>>)) -> Result<()> {
     let count = varint::read(data, &mut at)?;
     for _ in 0..count {
         let Some((from, to)) = nullable(data, &mut at)? else {
             return corrupt("a header without a name");
         };
-        visit((&data[from..to], nullable(data, &mut at)?.map(|(from, to)| &data[from..to])));
+        visit(from..to, nullable(data, &mut at)?.map(|(from, to)| from..to));
     }
     if count >= 0 && at == data.len() { Ok(()) } else { corrupt("headers that don't fill their bytes") }
+}
+
+/// Where the fields of a record lie in `data`, which ends with it.
+#[derive(Clone, Debug)]
+pub struct FieldPlaces<'a> {
+    data: &'a [u8],
+    /// Null: it has none.
+    pub key: Option<Range<usize>>,
+    /// Null: a tombstone.
+    pub value: Option<Range<usize>>,
+    headers: usize,
+}
+
+impl<'a> FieldPlaces<'a> {
+    /// Finds key and value of the record that begins at `at`.
+    #[inline]
+    pub fn read(data: &'a [u8], mut at: usize) -> Result<FieldPlaces<'a>> {
+        let key = nullable(data, &mut at)?.map(|(from, to)| from..to);
+        let value = nullable(data, &mut at)?.map(|(from, to)| from..to);
+        Ok(FieldPlaces { data, key, value, headers: at })
+    }
+
+    /// Calls `visit` with the places of name and value of each header.
+    #[inline]
+    pub fn for_each_header(&self, visit: impl FnMut(Range<usize>, Option<Range<usize>>)) -> Result<()> {
+        for_each_place(self.data, self.headers, visit)
+    }
 }
 
 /// Key, value and headers as in a batch of magic 2.

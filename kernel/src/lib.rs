@@ -35,8 +35,11 @@ mod legacy;
 mod python;
 #[cfg(feature = "python")]
 mod python_columns;
+#[cfg(feature = "python")]
+mod python_schema_ids;
 pub mod recompress;
 pub mod records;
 pub mod repack;
 pub mod runs;
+pub mod schema_ids;
 pub mod varint;

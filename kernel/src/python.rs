@@ -19,8 +19,9 @@ use crate::digest::Digests;
 use crate::error::{Error, Result};
 use crate::last_records::{Comparing, KeyComparison as LastRecords};
 use crate::python_columns::{PyColumns, columns};
+use crate::python_schema_ids::{PySchemaIds, framing_of};
 use crate::recompress::recompress as recompressed;
-use crate::repack::{Repacking, repack as repacked};
+use crate::repack::{Repacking, repack as repacked, repack_translated as with_other_ids};
 use crate::runs::{KINDS, Run, runs as runs_of};
 
 create_exception!(_kernel, CorruptError, PyValueError, "Bytes are no batch, or it contradicts itself.");
@@ -68,6 +69,30 @@ fn repack(
     let how = Repacking { codec, merge_bytes, max_batch_bytes, from_offset, leave_out: &leave_out };
     let pieces = raised(py.detach(|| repacked(&parts, &how)))?;
     pieces.into_iter().map(|piece| piece_tuple(py, &piece)).collect()
+}
+
+/// The same with other schema ids; None: something is in the way of a record. See `repack::repack_translated`.
+#[pyfunction]
+#[pyo3(signature = (parts, ids, key, value, *, codec, merge_bytes, max_batch_bytes, from_offset, leave_out))]
+#[allow(clippy::too_many_arguments, reason = "Python names them")]
+fn repack_translated<'py>(
+    py: Python<'py>,
+    parts: Vec<PyBuffer<u8>>,
+    ids: PyRef<'py, PySchemaIds>,
+    key: &str,
+    value: &str,
+    codec: i16,
+    merge_bytes: usize,
+    max_batch_bytes: usize,
+    from_offset: i64,
+    leave_out: Vec<(i64, i64)>,
+) -> PyResult<Option<Vec<PieceTuple<'py>>>> {
+    let codec = raised(Codec::of(codec))?;
+    let parts = parts.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+    let how = Repacking { codec, merge_bytes, max_batch_bytes, from_offset, leave_out: &leave_out };
+    let (translations, framing) = (&ids.0, [framing_of(key)?, framing_of(value)?]);
+    let pieces = raised(py.detach(|| with_other_ids(&parts, &how, translations, framing)))?;
+    pieces.map(|pieces| pieces.iter().map(|piece| piece_tuple(py, piece)).collect()).transpose()
 }
 
 pub fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>> {
@@ -195,11 +220,13 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptError", module.py().get_type::<CorruptError>())?;
     module.add("TooLargeError", module.py().get_type::<TooLargeError>())?;
     module.add_function(wrap_pyfunction!(repack, module)?)?;
+    module.add_function(wrap_pyfunction!(repack_translated, module)?)?;
     module.add_function(wrap_pyfunction!(recompress, module)?)?;
     module.add_function(wrap_pyfunction!(runs, module)?)?;
     module.add_class::<KeyComparison>()?;
     module.add_function(wrap_pyfunction!(compare, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_class::<CleanedComparison>()?;
+    module.add_class::<PySchemaIds>()?;
     module.add_class::<PyColumns>()
 }

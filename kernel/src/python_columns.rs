@@ -5,12 +5,13 @@
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyInt, PyRange, PyRangeMethods, PyString, PyTuple};
 
 use crate::codecs::Codec;
 use crate::columns::{Change, Columns, Field, Packing};
 use crate::fields::HeaderField;
 use crate::python::{PieceTuple, bytes_of, piece_tuple, raised};
+use crate::python_schema_ids::{PySchemaIds, TranslatedTuple, framing_of, translated_tuple};
 
 /// A record as Python gets it: offset, timestamp, and key, value and headers as in a batch of magic 2.
 type RecordTuple<'py> = (i64, i64, Bound<'py, PyBytes>);
@@ -96,19 +97,46 @@ impl PyColumns {
         raised(self.0.replace(number, timestamp, bytes_of(&tail)?))
     }
 
+    /// Changes the schema ids of records by their numbers; see `columns::Columns::translate`.
+    fn translate<'py>(
+        &mut self,
+        py: Python<'py>,
+        numbers: Bound<'py, PyAny>,
+        ids: PyRef<'py, PySchemaIds>,
+        key: &str,
+        value: &str,
+    ) -> PyResult<TranslatedTuple<'py>> {
+        let (numbers, translations) = (numbers_of(&numbers)?, &ids.0);
+        let framing = [framing_of(key)?, framing_of(value)?];
+        let done = raised(py.detach(|| self.0.translate(numbers, translations, framing)))?;
+        Ok(translated_tuple(py, &done))
+    }
+
     /// Encodes records by their numbers; see `columns::Columns::pack`.
     #[pyo3(signature = (numbers, *, codec, merge_bytes, max_batch_bytes))]
     fn pack<'py>(
         &self,
         py: Python<'py>,
-        numbers: Vec<usize>,
+        numbers: Bound<'py, PyAny>,
         codec: i16,
         merge_bytes: usize,
         max_batch_bytes: usize,
     ) -> PyResult<Vec<PieceTuple<'py>>> {
         let how = Packing { codec: raised(Codec::of(codec))?, merge_bytes, max_batch_bytes };
+        let numbers = numbers_of(&numbers)?;
         let pieces = raised(py.detach(|| self.0.pack(&numbers, &how)))?;
         pieces.into_iter().map(|piece| piece_tuple(py, &piece)).collect()
+    }
+}
+
+/// Numbers of records: a range is not made into objects.
+fn numbers_of(numbers: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    match numbers.cast_exact::<PyRange>() {
+        Ok(range) if range.step()? == 1 => {
+            let (start, stop) = (usize::try_from(range.start()?)?, usize::try_from(range.stop()?)?);
+            Ok((start..stop).collect())
+        }
+        _ => numbers.extract(),
     }
 }
 

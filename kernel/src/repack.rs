@@ -4,6 +4,7 @@ use crate::builder::{Builder, Piece};
 use crate::codecs::Codec;
 use crate::error::{Result, corrupt};
 use crate::records::{UNPACKED_LIMIT_BYTES, open};
+use crate::schema_ids::{Framing, TailTranslator, Translations};
 
 /// What becomes of the records.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,28 @@ impl Repacking<'_> {
 /// The checksums of the batches were compared before. A new batch ends where a source batch does, unless it is divided;
 /// its records are of one leader epoch. Fails where all together unpack to more than `UNPACKED_LIMIT_BYTES`.
 pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
+    // Nothing is in the way where nothing is changed.
+    Ok(repack_each(parts, how, |_| Ok(true))?.unwrap_or_default())
+}
+
+/// The same with other schema ids. None: one is missing or absent, or in an undecided field.
+pub fn repack_translated(
+    parts: &[&[u8]],
+    how: &Repacking,
+    translations: &Translations,
+    framing: [Framing; 2],
+) -> Result<Option<Vec<Piece>>> {
+    let mut ids = TailTranslator::new(translations, framing);
+    repack_each(parts, how, |tail| ids.translate(tail))
+}
+
+/// Changes each record's tail by `change`, which says whether all may go on; None: it may not.
+fn repack_each(
+    parts: &[&[u8]],
+    how: &Repacking,
+    mut change: impl FnMut(&mut [u8]) -> Result<bool>,
+) -> Result<Option<Vec<Piece>>> {
+    let mut goes_on = true;
     let mut pieces = Vec::new();
     let mut scratch = Vec::new();
     let room = how.merge_bytes.min(2 * parts.iter().map(|part| part.len()).sum::<usize>());
@@ -45,8 +68,16 @@ pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
                 let ended = std::mem::replace(&mut builder, Builder::with_room(room));
                 ended.finish(how.codec, how.max_batch_bytes, source_next, leader_epoch, &mut pieces)?;
             }
-            source_next =
-                batch.for_each(|record| if how.takes(record.offset) { builder.add(record) } else { Ok(()) })?;
+            source_next = batch.for_each(|record| {
+                if how.takes(record.offset) {
+                    builder.add(record)?;
+                    goes_on &= change(builder.last_bytes(record.tail.len()))?;
+                }
+                Ok(())
+            })?;
+            if !goes_on {
+                return Ok(None);
+            }
             builder.source_batch_ends(batch.size_bytes());
             unpacked_bytes += batch.payload_bytes();
             if unpacked_bytes > UNPACKED_LIMIT_BYTES {
@@ -57,5 +88,5 @@ pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
         }
     }
     builder.finish(how.codec, how.max_batch_bytes, source_next, leader_epoch, &mut pieces)?;
-    Ok(pieces)
+    Ok(Some(pieces))
 }

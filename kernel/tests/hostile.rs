@@ -21,6 +21,7 @@ use _kernel::last_records::{Comparing, EVERY_KEY, KeyComparison};
 use _kernel::recompress::recompress;
 use _kernel::repack::{Repacking, repack};
 use _kernel::runs::{KINDS, runs};
+use _kernel::schema_ids::{Framing, Translations};
 use support::{CODECS, Owned, batch, message, records_of, tail};
 
 const ODD: [&[u8]; 9] = [
@@ -163,6 +164,11 @@ fn change_any(parts: &[&[u8]], dice: &mut Dice) {
         let changed = columns.record(number).unwrap();
         assert_eq!(changed.timestamp, i64::MAX);
     }
+    let translations = Translations { ids: (0..3).map(|id| (id, Some(id + 1))).collect(), ..Translations::default() };
+    let sizes: Vec<_> = columns.records().map(|record| record.tail.len()).collect();
+    let framing = [Framing::Framed, [Framing::Framed, Framing::Plain, Framing::Undecided][dice.below(3)]];
+    columns.translate(0..columns.len(), &translations, framing).unwrap();
+    assert!(columns.records().map(|record| record.tail.len()).eq(sizes));
     let kept: Vec<usize> = (0..columns.len()).filter(|number| number % 3 > 0).collect();
     let how = Packing { codec: CODECS[dice.below(5)], merge_bytes: [0, 500][dice.below(2)], max_batch_bytes: 1 << 20 };
     let pieces = columns.pack(&kept, &how).unwrap();

@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "lag": "status.lag",
     "topics": "status.topics",
     "groups": "status.groups",
+    "schemas": "schemas.schemas",
     "translate": "translate.translate",
     "compare": "compare.compare",
     "drift": "drift.drift",

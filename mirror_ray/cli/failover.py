@@ -104,6 +104,12 @@ def failover(
     kills: Annotated[
         bool, typer.Option("--kills", help="Of a simulation: command, coordinator and brokers are killed in each step.")
     ] = False,
+    identity: Annotated[
+        bool,
+        typer.Option(
+            "--identity", help="Of a simulation with --kills: topics keep their names; the failback reverses the flow."
+        ),
+    ] = False,
     there_and_back: Annotated[
         int | None,
         typer.Option(
@@ -145,6 +151,7 @@ def failover(
             seed,
             planned=planned,
             kills=kills,
+            identity=identity,
             rounds=there_and_back,
             preserve_offsets=preserve_offsets,
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def chosen(
-    groups: int, seed: int, *, planned: bool, kills: bool, rounds: int | None, preserve_offsets: bool
+    groups: int, seed: int, *, planned: bool, kills: bool, identity: bool, rounds: int | None, preserve_offsets: bool
 ) -> Settings:
     """The simulation that the options ask for; ``rounds``: as of --there-and-back.
 
@@ -41,12 +41,14 @@ def chosen(
         raise ConfigError("--kills and --there-and-back are two simulations: say one of them")
     if preserve_offsets and rounds is None:
         raise ConfigError("--preserve-offsets is for a simulation there and back: say --there-and-back ROUNDS, too")
+    if identity and not kills:
+        raise ConfigError("--identity is for a simulation with kills: say --kills, too")
     if rounds is not None:
         return ThereAndBackSettings(
             rounds=rounds, groups=groups, seed=seed, planned=planned, preserve_offsets=preserve_offsets
         )
     if kills:
-        return KillSettings(groups=groups, seed=seed)
+        return KillSettings(groups=groups, seed=seed, identity=identity)
     return DrillSettings(groups=groups, seed=seed, planned=planned)
 
 

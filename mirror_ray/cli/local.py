@@ -22,11 +22,12 @@ clusters = typer.Typer(
 def up(
     directory: Annotated[Path | None, typer.Option("--dir", help="Where their data and mm2.properties go.")] = None,
     brokers: Annotated[int, typer.Option(min=1, help="Brokers of each cluster.")] = 1,
+    registry: Annotated[bool, typer.Option("--registry", help="A schema registry beside each cluster.")] = False,
 ) -> None:
     """Run clusters A and B in the foreground, until Ctrl-C or `clusters down`. Data is kept."""
     from mirror_ray.lab.devcluster import run_clusters
 
-    run_clusters(directory, brokers, say=say)
+    run_clusters(directory, brokers, registry=registry, say=say)
 
 
 @clusters.command()

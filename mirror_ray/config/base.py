@@ -63,6 +63,11 @@ def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (item.strip() for item in text.split(","))))
 
 
+def split_commas(value: object) -> object:
+    """A text as the list that it is; anything else unchanged. For pydantic, in front of a list's own checks."""
+    return comma_separated(value) if isinstance(value, str) else value
+
+
 def shown(text: str) -> str:
     """A text that a user wrote, or its beginning, for an error's text."""
     return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."

@@ -13,6 +13,7 @@ from mirror_ray.config.addresses import illegal_separator
 from mirror_ray.config.flow_rules import replication_rules
 from mirror_ray.config.loaded import ConfigNote
 from mirror_ray.config.offset_checks import check_offsets
+from mirror_ray.config.schema_checks import check_schemas
 from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, SecuritySettings, with_all_names
 from mirror_ray.config.token_endpoint import token_endpoint_problem
@@ -74,6 +75,8 @@ def check_flow(flow: FlowSettings, field_name: FieldName) -> Iterator[str]:
     for field, problem in check_transforms(flow):
         yield f"{field_name(field)}: {problem}"
     for field, problem in check_offsets(flow):
+        yield f"{field_name(field)}: {problem}"
+    for field, problem in check_schemas(flow):
         yield f"{field_name(field)}: {problem}"
     yield from check_names(flow, field_name)
 

@@ -23,6 +23,7 @@ _LIVE: Final[Mapping[str, Effect]] = {
     "heartbeats": "beside",
     "trouble": "beside",
     "limits": "beside",
+    "schemas": "beside",
 }
 #: Keys, by their beginnings, whose effect is not that of their section.
 _EXCEPTIONS: Final[Mapping[str, Effect]] = {
@@ -34,9 +35,10 @@ _EXCEPTIONS: Final[Mapping[str, Effect]] = {
     "topics.shared_remote": "restart",
     "heartbeats.replication_enabled": "topics",
     "offsets.prefix_max": "topics",
+    **dict.fromkeys(("schemas.sync_enabled", "schemas.ids", "schemas.topics"), "restart"),
 }
 #: Fields that change with other flows; their effect on this one shows in which topics it copies.
-_DERIVED: Final = {"all_names", "all_provenance"}
+_DERIVED: Final = {"all_names", "all_provenance", "both_registries"}
 #: Keys of a system that every flow depends on.
 _EVERY_FLOW: Final = {"lease_ms", "audit"}
 
@@ -118,6 +120,9 @@ def _copying(flow: FlowSettings) -> FlowSettings:
     defaults = FlowSettings(name=flow.name, enabled=flow.enabled)
     left: dict[str, object] = {section: getattr(defaults, section) for section in {*_LIVE, *_DERIVED}}
     left["topics"] = defaults.topics.model_copy(update={"shared_remote": flow.topics.shared_remote})
+    left["schemas"] = flow.schemas.model_copy(
+        update={name: default for name, default in defaults.schemas if effect_of(f"schemas.{name}") != "restart"}
+    )
     left["offsets"] = flow.offsets.model_copy(update={"prefix_max": defaults.offsets.prefix_max})
     return flow.model_copy(update=left)
 

@@ -14,6 +14,7 @@ from mirror_ray.config.jaas import parse_jaas
 from mirror_ray.config.keys import FLOW_KEYS, ConfigKey, KeyUse, ValueKind, find_key
 from mirror_ray.config.properties import parse_properties
 from mirror_ray.config.providers import build_providers, declared_providers, resolve
+from mirror_ray.config.schema_names import context_pairs, subject_pairs
 from mirror_ray.config.secrets import Secret
 from mirror_ray.model.errors import ConfigError
 
@@ -167,7 +168,7 @@ def parse_value(kind: ValueKind, text: str) -> object:
     match kind:
         case ValueKind.LIST:
             return comma_separated(text)
-        case ValueKind.MAP | ValueKind.NAMES | ValueKind.RENAMES:
+        case ValueKind.MAP | ValueKind.NAMES | ValueKind.RENAMES | ValueKind.SUBJECTS | ValueKind.CONTEXTS:
             return _parse_pairs(kind, text)
         case ValueKind.BOOLEAN:
             if text.lower() not in ("true", "false"):
@@ -189,11 +190,17 @@ def _pair(item: str) -> tuple[str, str]:
 
 
 def _parse_pairs(kind: ValueKind, text: str) -> object:
-    if kind is ValueKind.MAP:
-        return dict(_pair(item) for item in comma_separated(text.lower()))
-    if kind is ValueKind.NAMES:
-        return _parse_names(text)
-    return tuple({"match": match, "to": to} for match, to in _pairs(text))
+    match kind:
+        case ValueKind.MAP:
+            return dict(_pair(item) for item in comma_separated(text.lower()))
+        case ValueKind.NAMES:
+            return _parse_names(text)
+        case ValueKind.SUBJECTS:
+            return subject_pairs(text)
+        case ValueKind.CONTEXTS:
+            return context_pairs(text)
+        case _:
+            return tuple({"match": match, "to": to} for match, to in _pairs(text))
 
 
 def _parse_names(text: str) -> dict[str, str]:

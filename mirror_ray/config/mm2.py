@@ -28,10 +28,14 @@ from mirror_ray.config.fields import (
 )
 from mirror_ray.config.gateway import GatewaySettings, check_gateway
 from mirror_ray.config.keys import ConfigKey, KeyUse, ValueKind, find_key
+from mirror_ray.config.keys.registry import REGISTRY_PREFIX, URL_KEY
 from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
 from mirror_ray.config.mm2_grammar import place_key
 from mirror_ray.config.mm2_lists import take_tokens, take_transforms, unlisted_transforms
 from mirror_ray.config.reference import our_default
+from mirror_ray.config.registry_checks import check_registry
+from mirror_ray.config.registry_connection import take_registry
+from mirror_ray.config.schema_checks import missing_registry
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, SystemSettings
 from mirror_ray.config.transforms import transform_notes, with_routes
 from mirror_ray.model.errors import ConfigError
@@ -67,7 +71,7 @@ def _checked(properties: Mapping[str, RawValue], environ: Mapping[str, str], pro
     if len(problems) > MOST_LISTED:
         raise ConfigError(*problems)
     flows = _flow_settings(properties, aliases, problems)
-    clusters = _cluster_settings(properties, aliases, problems, notes)
+    clusters = _cluster_settings(properties, aliases, environ, problems, notes)
     sections = {name: _section(name, kind, properties, problems) for name, kind in _SECTIONS.items()}
     problems.extend(check_gateway(sections["gateway"], environ) if sections["gateway"] is not None else ())
     if not problems:
@@ -128,6 +132,9 @@ def flow_names(properties: Mapping[str, RawValue], aliases: Sequence[str]) -> It
 def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, RawValue]:
     """MM2's ``clusterProps``: a cluster's keys; its clients inherit its connection, and it those at the file's top."""
     config = stripped(properties, f"{alias}.")
+    for key, value in properties.items():
+        if key.startswith(REGISTRY_PREFIX):
+            config.setdefault(key, value)
     for origin in (dict(config), properties):
         for key, value in origin.items():
             if find_key(table.CLUSTER_KEYS, key) is not None:
@@ -135,6 +142,12 @@ def cluster_config(properties: Mapping[str, RawValue], alias: str) -> dict[str, 
                 for prefix in _CLIENT_PREFIXES:
                     config.setdefault(f"{prefix}{key}", value)
     return config
+
+
+def has_registry(properties: Mapping[str, RawValue], alias: str) -> bool:
+    """Whether a cluster has a schema registry."""
+    url = cluster_config(properties, alias).get(URL_KEY)
+    return url is not None and bool(url.text.strip())
 
 
 def connector_config(properties: Mapping[str, RawValue], flow: FlowName) -> dict[str, RawValue]:
@@ -174,6 +187,7 @@ def _flow_settings(
     properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str]
 ) -> list[FlowSettings]:
     flows = []
+    having = [alias for alias in aliases if has_registry(properties, alias)]
     for name in flow_names(properties, aliases):
         connector = connector_config(properties, name)
         fields = FieldValues()
@@ -191,6 +205,8 @@ def _flow_settings(
         flow = fields.build(FlowSettings, problems, str(name))
         if flow is not None:
             problems.extend(check_flow(flow, partial(fields.origin, fallback=str(name))))
+            if (why := missing_registry(flow, having)) is not None:
+                problems.append(f"{fields.origin('schemas.sync_enabled', str(name))}: {why}")
             flows.append(flow)
     return flows
 
@@ -210,7 +226,11 @@ def _is_true(given: Mapping[str, RawValue], key: str, *, default: bool) -> bool:
 
 
 def _cluster_settings(
-    properties: Mapping[str, RawValue], aliases: Sequence[str], problems: list[str], notes: list[ConfigNote]
+    properties: Mapping[str, RawValue],
+    aliases: Sequence[str],
+    environ: Mapping[str, str],
+    problems: list[str],
+    notes: list[ConfigNote],
 ) -> dict[str, ClusterSettings]:
     flows = list(flow_names(properties, aliases))
     clusters = {}
@@ -227,9 +247,11 @@ def _cluster_settings(
         enabled = [connector for connector in connectors if _is_true(connector, "enabled", default=False)]
         consumers = [source_consumer_config(connector) for connector in enabled]
         shared = _agreed(consumers or [stripped(config, "consumer.")], alias, problems)
+        take_registry(fields, config, alias, problems)
         fallback = f"{alias}.sasl.mechanism"
         cluster = build_cluster(fields, connection, shared, problems, alias=alias, fallback=fallback)
         if cluster is not None:
+            problems.extend(check_registry(cluster.registry, partial(fields.origin, fallback=alias), environ))
             notes += secret_notes(cluster, partial(fields.origin, fallback=fallback))
             clusters[alias] = cluster
     return clusters

@@ -14,6 +14,7 @@ _FLOW_CLIENT_SCOPES = {
     "source.consumer.": table.CONSUMER_KEYS,
     "producer.override.": table.PRODUCER_KEYS,
 }
+_CLUSTER_ROWS = (*table.CLUSTER_KEYS, *table.REGISTRY_KEYS)
 _CONNECTION_IN_FLOW = ConfigKey(
     "", KeyUse.REFUSED, "connections belong to a cluster: write ALIAS.KEY, or give the cluster a second alias"
 )
@@ -25,7 +26,7 @@ def place_key(full: str, aliases: Sequence[str]) -> ConfigKey | str:
     Returns:
         The row; for an unknown key a sentence with the mistake.
     """
-    exact = find_key((*table.DRIVER_KEYS, *table.FLOW_KEYS, *table.CLUSTER_KEYS), full)
+    exact = find_key((*table.DRIVER_KEYS, *table.FLOW_KEYS, *_CLUSTER_ROWS), full)
     if exact is not None and exact.name == full:
         return exact
     if "->" in full:
@@ -54,7 +55,7 @@ def _place_in_flow(full: str, aliases: Sequence[str]) -> ConfigKey | str:
     row = find_key(table.FLOW_KEYS, rest)
     if row is not None:
         return row
-    if find_key(table.CLUSTER_KEYS, rest) is not None:
+    if find_key(_CLUSTER_ROWS, rest) is not None:
         return _CONNECTION_IN_FLOW
     worker = find_key(table.WORKER_KEYS, rest)
     return worker if worker is not None else _place(rest, table.FLOW_KEYS, f"{flow}.")
@@ -64,7 +65,7 @@ def _place_in_cluster(alias: str, rest: str) -> ConfigKey | str:
     for prefix, rows in _CLIENT_SCOPES.items():
         if rest.startswith(prefix):
             return _place(rest.removeprefix(prefix), rows, f"{alias}.{prefix}")
-    row = find_key((*table.CLUSTER_KEYS, *table.WORKER_KEYS), rest)
+    row = find_key((*_CLUSTER_ROWS, *table.WORKER_KEYS), rest)
     if row is not None:
         return row
     if find_key(table.FLOW_KEYS, rest) is not None:
@@ -73,7 +74,7 @@ def _place_in_cluster(alias: str, rest: str) -> ConfigKey | str:
         if find_key(rows, rest) is not None:
             return f"{rest} is a key of clients: write {alias}.{prefix}{rest}"
     client_keys = (f"{prefix}{key.name}" for prefix, rows in _CLIENT_SCOPES.items() for key in rows)
-    names = (*(key.name for key in (*table.CLUSTER_KEYS, *table.WORKER_KEYS)), *client_keys)
+    names = (*(key.name for key in (*_CLUSTER_ROWS, *table.WORKER_KEYS)), *client_keys)
     return "unknown key" + nearest(f"{alias}.{rest}", (f"{alias}.{name}" for name in names))
 
 
@@ -99,10 +100,10 @@ def _not_a_cluster(alias: str, aliases: Sequence[str]) -> str:
 
 def _unknown_at_top(full: str, aliases: Sequence[str]) -> str:
     first, dot, rest = full.partition(".")
-    is_cluster_key = find_key((*table.CLUSTER_KEYS, *table.WORKER_KEYS), rest) is not None
+    is_cluster_key = find_key((*_CLUSTER_ROWS, *table.WORKER_KEYS), rest) is not None
     if dot and (is_cluster_key or rest.startswith(tuple(_CLIENT_SCOPES))):
         return _not_a_cluster(first, aliases)
-    names = (key.name for key in (*table.DRIVER_KEYS, *table.FLOW_KEYS, *table.CLUSTER_KEYS))
+    names = (key.name for key in (*table.DRIVER_KEYS, *table.FLOW_KEYS, *_CLUSTER_ROWS))
     for prefix, rows in _CLIENT_SCOPES.items():
         if find_key(rows, full) is not None:
             return f"a client key without an alias: write ALIAS.{prefix}{full}"

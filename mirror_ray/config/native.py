@@ -20,6 +20,8 @@ from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
 from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig, config_error
 from mirror_ray.config.providers import STANDARD_PROVIDERS, ConfigProvider, build_providers, resolve
+from mirror_ray.config.registry_checks import check_registry
+from mirror_ray.config.schema_checks import missing_registry
 from mirror_ray.config.secrets import Secret, SecretReference
 from mirror_ray.config.settings import (
     ClusterSettings,
@@ -114,6 +116,7 @@ def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[s
         problems.extend(check_security(cluster.security, partial(_prefixed, f"clusters.{alias}")))
         if not cluster.bootstrap_servers:
             problems.append(f"clusters.{alias}.bootstrap_servers: empty; write host:port")
+        problems.extend(check_registry(cluster.registry, partial(_prefixed, f"clusters.{alias}"), environ))
         if (illegal := illegal_alias(alias)) is not None:
             problems.append(f"clusters: {illegal}")
     problems.extend(check_gateway(config.gateway, environ))
@@ -129,6 +132,7 @@ def _settings(config: NativeConfig, environ: Mapping[str, str], problems: list[s
 
 def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
     defaults = config.defaults.model_dump(exclude_unset=True)
+    having = [alias for alias, cluster in config.clusters.items() if cluster.registry is not None]
     for text, native in config.flows.items():
         try:
             name = FlowName.parse(text)
@@ -146,6 +150,8 @@ def _flows(config: NativeConfig, problems: list[str]) -> Iterator[FlowSettings]:
         apply_offset_reset(merged)
         flow = FlowSettings.model_validate({"enabled": True, **merged, "name": name})
         problems.extend(check_flow(flow, partial(_prefixed, f"flows.{text}")))
+        if (why := missing_registry(flow, having)) is not None:
+            problems.append(f"flows.{text}.schemas.sync_enabled: {why}")
         yield flow
 
 

@@ -88,6 +88,8 @@ BytesPerSecond = Annotated[int, NumberBounds(1, 10**15, "more than any network c
 Price = Annotated[float, NumberBounds(0, 10**9, "more than any network costs")]
 Deaths = Annotated[int, NumberBounds(2, 1000, "more than can be told from a loop")]
 Hops = Annotated[int, NumberBounds(1, 1000, "more than there are clusters; leave it out for no bound")]
+#: 0: no limit.
+RequestsPerSecond = Annotated[int, NumberBounds(0, 1_000_000, "more than any registry answers; 0 is no limit")]
 GapMarkers = Annotated[int, NumberBounds(1, 1_000_000, "which takes minutes for one gap")]
 #: 0: none is filled.
 PrefixOffsets = Annotated[int, NumberBounds(0, _INT64, "the largest offset that Kafka has")]

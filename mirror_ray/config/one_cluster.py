@@ -29,6 +29,7 @@ _NAMES: Final = ("topics.map", "topics.rename")
 _POLICY_ROWS: Final = tuple(key for key in table.FLOW_KEYS if key.field.startswith("policy.") or key.field in _NAMES)
 #: All keys of an MM2 file are accepted; those that a client does not use are ignored, as by MM2.
 _ALL_ROWS: Final = (
+    *table.REGISTRY_KEYS,
     *table.DRIVER_KEYS,
     *table.FLOW_KEYS,
     *table.CONSUMER_KEYS,

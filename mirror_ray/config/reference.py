@@ -19,6 +19,7 @@ SCOPES: tuple[tuple[str, Sequence[ConfigKey]], ...] = (
     ("`KEY`, top of the file", table.DRIVER_KEYS),
     ("`KEY` for all flows, `A->B.KEY` for one", table.FLOW_KEYS),
     ("`KEY` for all clusters, `A.KEY` for one", table.CLUSTER_KEYS),
+    ("`KEY` for the schema registries of all clusters, `A.KEY` for one", table.REGISTRY_KEYS),
     ("`A.consumer.KEY` (source)", table.CONSUMER_KEYS),
     ("`B.producer.KEY` (target), `A->B.producer.override.KEY`", table.PRODUCER_KEYS),
     ("`A.admin.KEY`", table.ADMIN_KEYS),

@@ -13,7 +13,15 @@ from mirror_ray.config.document import read_document
 from mirror_ray.config.fields import mistakes
 from mirror_ray.config.gateway import check_gateway
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.settings import FlowSettings, MirrorSettings, NativeFlow, SystemSettings, with_all_names
+from mirror_ray.config.schema_checks import missing_registry
+from mirror_ray.config.settings import (
+    FlowSettings,
+    MirrorSettings,
+    NativeFlow,
+    SystemSettings,
+    with_all_names,
+    with_registries,
+)
 from mirror_ray.config.transforms import with_routes
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import FlowName
@@ -40,9 +48,13 @@ def with_changes(settings: MirrorSettings, flow: str | None, changes: Mapping[st
     after = _built(FlowSettings, {**values, "name": before.name}, f"{flow}: ", problems) if not problems else None
     if after is not None:
         problems.extend(check_flow(after, lambda field: f"{flow}: {field}"))
+        having = [alias for alias, cluster in settings.clusters.items() if cluster.registry is not None]
+        if (why := missing_registry(after, having)) is not None:
+            problems.append(f"{flow}: schemas.sync_enabled: {why}")
     _raise(problems)
     live = [flow if flow.name != before.name else after for flow in settings.flows if flow.name.is_live]
     flows = with_all_names(with_routes(flow for flow in live if flow is not None))
+    flows = with_registries(flows, settings.clusters)
     _raise([f"{flow}: {sentence}" for sentence in check_loops(flows)])
     return settings.model_copy(update={"flows": flows})
 

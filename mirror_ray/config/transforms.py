@@ -13,13 +13,17 @@ from mirror_ray.model.topic_names import illegal_name
 from mirror_ray.transforms.chain import NamedTransform
 from mirror_ray.transforms.loading import TransformChains, load_step
 from mirror_ray.transforms.provenance import Provenance
+from mirror_ray.transforms.schema_ids import SchemaIdMap, SchemaIdRules
 
 #: Returns the ids of source and target; called once there are records to copy.
 ClusterIds = Callable[[], tuple[str, str]]
 
 
-def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
-    """The chains of a flow's topics: provenance first, then the user's transforms. Heartbeats pass unchanged.
+def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds, schema_ids: SchemaIdMap | None = None) -> TransformChains:
+    """The chains of a flow's topics: provenance first, the user's transforms, schema ids. Heartbeats pass unchanged.
+
+    ``schema_ids``: what ids become, where the flow translates them; None leaves them as they are: to tell by which
+    transforms records are copied, and to count them.
 
     Raises:
         ValueError: A transform can't be loaded; the text says what to do.
@@ -28,7 +32,16 @@ def flow_chains(flow: FlowSettings, cluster_ids: ClusterIds) -> TransformChains:
     first = None
     if flow.provenance.enabled:
         first = NamedTransform("provenance", Provenance(cluster_ids, most, policy.upstream_names)), f"hops {most}"
-    return TransformChains(flow.transforms.steps, first, policy.is_heartbeats_topic, flow.name.route)
+    rules = None
+    if translates_schema_ids(flow):
+        exempt = policy.is_internal_topic
+        rules = SchemaIdRules(schema_ids, flow.schemas.topics, flow.schemas.topics_exclude, exempt)
+    return TransformChains(flow.transforms.steps, first, policy.is_heartbeats_topic, flow.name.route, rules)
+
+
+def translates_schema_ids(flow: FlowSettings) -> bool:
+    """Whether schema ids in records are translated; so they are until it is decided what ``auto`` means."""
+    return flow.syncs_schemas and flow.schemas.ids != "same"
 
 
 def check_transforms(flow: FlowSettings) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from mirror_ray.config.secrets import secrets_in
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.coordinator.saved_settings import fingerprint, kept_of, read_kept
 from mirror_ray.coordinator.scaling import ScalingController, refuse_number
+from mirror_ray.coordinator.schemas import DecidedIds, decided_ids, with_decided_ids
 from mirror_ray.model.errors import ConfigError, NotReadyError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.starter import Starter
@@ -107,6 +108,7 @@ class AppliedSettings:
     async def would_apply(self, settings: MirrorSettings, replicators: int | None) -> SettingsDifference:
         """What ``apply`` would change. Raises as ``BegunFlows.check``."""
         before = self._parts.settings
+        settings = with_decided_ids(settings, decided_ids(before))
         await self._parts.begun.check(before, settings)
         return would_change(before, settings, self._parts.scaling, replicators)
 
@@ -116,6 +118,7 @@ class AppliedSettings:
         """Bring the system to ``settings``, as ``CoordinatorService.apply``."""
         async with self.lock:
             parts = self._parts
+            settings = with_decided_ids(settings, decided_ids(parts.settings))
             difference = would_change(parts.settings, settings, parts.scaling, replicators)
             refuse_others(parts.name, onto, difference)
             parts.starter = starter if parts.settings is None else parts.starter
@@ -129,6 +132,15 @@ class AppliedSettings:
             if dry_run:
                 return await self.would_apply(after, None)
             return await self._bring_to(after, after.replicators if after.replicators != before.replicators else None)
+
+    async def decide_ids(self, decided: DecidedIds) -> None:
+        """Have flows copy schema ids so, whose settings leave it to the target."""
+        running = self._parts.settings
+        if running is None or with_decided_ids(running, decided) is running:
+            return
+        async with self.lock:
+            if self._parts.settings is not None and not self.ending:
+                await self._bring_to(with_decided_ids(self._parts.settings, decided), None)
 
     async def rescaled(self) -> None:
         """Save another number of replicators, and assign partitions anew."""
@@ -176,7 +188,7 @@ class AppliedSettings:
 
         await parts.running.change(settings, configure_replicators)
         if parts.settings != settings:
-            for helper in (parts.heartbeat, parts.groups, parts.gateway):
+            for helper in (parts.heartbeat, parts.groups, parts.schemas, parts.gateway):
                 await helper.configure(settings)
         parts.settings = settings
         self._wake()

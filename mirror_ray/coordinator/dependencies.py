@@ -13,6 +13,7 @@ from mirror_ray.coordinator.ports import (
     GatewayPort,
     HeartbeatPort,
     NodesPort,
+    SchemaPort,
     SettingsStore,
     SpawnPort,
 )
@@ -32,6 +33,7 @@ class Dependencies:
     topic_port: Callable[[MirrorSettings, FlowSettings], TopicPort]
     heartbeat: Callable[[MirrorSettings], HeartbeatPort]
     checkpoint: Callable[[MirrorSettings], CheckpointPort]
+    schemas: Callable[[MirrorSettings], SchemaPort]
     gateway: Callable[[MirrorSettings], GatewayPort]
     settings_store: SettingsStore
     audit_logs: AuditLogs

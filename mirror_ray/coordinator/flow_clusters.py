@@ -46,6 +46,8 @@ _NO_PRODUCER = (
     "the cluster (or WRITE on the remote topics, from Kafka 2.8 on), or set delivery.guarantee = at_least_once, which "
     "copies some records twice after failures"
 )
+#: Configs of a compacted topic while records are deleted from it: none of them for their age or size.
+_DELETES: Mapping[str, str] = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
 #: Of InitProducerId, from Kafka 2.5 on (KIP-360): such a broker takes any sequence of a producer that it has forgotten.
 _FORGIVING_VERSION = 3
 _TOO_OLD = (
@@ -220,32 +222,38 @@ class KafkaFlowClusters:
         return {partition: batch.producer_id for partition, batch in found.batches.items()}
 
     async def fill_prefix(self, partition: TopicPartition, log_end: int, end: int, producer: tuple[int, int]) -> None:
-        """Append fillers and delete them. A topic that is compacted alone deletes nothing: meanwhile it is not."""
+        """Append fillers and delete them.
+
+        A topic that is compacted alone deletes nothing: for a moment it is not, and should we die in it, nothing
+        expires there all the same.
+        """
         topic = partition.topic
         configs = (await self._in_thread(lambda: self._target_admin.try_describe_topic_configs([topic])))[topic]
-        policy = None if isinstance(configs, MirrorError) else configs["cleanup.policy"]
-        compacted = policy is not None and policy.value == "compact"
-        limits = _limits(configs)
+        found: Mapping[str, ConfigValue] = {} if isinstance(configs, MirrorError) else configs
+        policy = (found["cleanup.policy"].value or "") if found else ""
         prefix = OffsetPrefix(
             partition=partition,
             log_end=log_end,
             end=end,
             producer=producer,
-            max_message_bytes=limits.max_message_bytes,
-            keyed="compact" in ((policy and policy.value) or ""),
+            max_message_bytes=_limits(configs).max_message_bytes,
+            keyed="compact" in policy,
         )
         await fill_prefix(self._target, prefix)
-        if compacted:
-            await self._set_cleanup(topic, "compact", "delete")
+        if policy != "compact":
+            await self.delete_records({partition: end})
+            return
+        own = {key: found[key].value if found[key].source == "DYNAMIC_TOPIC_CONFIG" else None for key in _DELETES}
+        await self._alter(topic, own, _DELETES)
         try:
             await self.delete_records({partition: end})
         finally:
-            if compacted:
-                await self._set_cleanup(topic, "delete", "compact")
+            await self._alter(topic, _DELETES, own)
 
-    async def _set_cleanup(self, topic: str, before: str, after: str) -> None:
-        change = ConfigChange(key="cleanup.policy", before=before, after=after, why="the log is to begin elsewhere")
-        outcomes = await self._in_thread(lambda: self._target_admin.alter_topic_configs({topic: [change]}))
+    async def _alter(self, topic: str, before: Mapping[str, str | None], after: Mapping[str, str | None]) -> None:
+        why = "the log is to begin elsewhere"
+        changes = [ConfigChange(key=key, before=before[key], after=after[key], why=why) for key in after]
+        outcomes = await self._in_thread(lambda: self._target_admin.alter_topic_configs({topic: changes}))
         if (error := outcomes[topic]) is not None:
             raise error
 

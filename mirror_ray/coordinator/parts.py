@@ -18,6 +18,7 @@ from mirror_ray.coordinator.replicator_pool import ReplicatorPool
 from mirror_ray.coordinator.replicator_process import ReplicatorContext
 from mirror_ray.coordinator.running_flows import RunningFlows
 from mirror_ray.coordinator.scaling import ScalingController
+from mirror_ray.coordinator.schemas import SchemaWatch
 from mirror_ray.coordinator.supervision import AuditWatch, GatewayWatch, GroupWatch, HeartbeatWatch
 from mirror_ray.model.errors import ConfigError, NotRunningError
 from mirror_ray.model.names import FlowName
@@ -66,6 +67,9 @@ class CoordinatorParts:
         self.gateway = GatewayWatch(dependencies.gateway, emit, refused)
         timing, clock, wall_ms = dependencies.timing, dependencies.clock, dependencies.wall_ms
         self.assigner = PartitionAssigner(self.flows, self.observed, timing=timing, emit=emit, wake=wake)
+        self.schemas = SchemaWatch(
+            dependencies.schemas, emit, needs=lambda: self.pool.schema_needs, decided=self.applied.decide_ids
+        )
         self.limits = LimitController(self.flows, self.assigner, self.observed, wall_ms=wall_ms, emit=emit)
         self.pool = ReplicatorPool(
             name,
@@ -95,7 +99,8 @@ class CoordinatorParts:
             self.pool,
             self.observed,
             catching_up=self.limits.catching_up,
-            audit=AuditWatch(dependencies.audit_logs.problems, self.groups, emit).problems,
+            schemas=self.schemas.problems,
+            audit=AuditWatch(dependencies.audit_logs.problems, self.groups, self.schemas, emit=emit).problems,
         )
         self.scaling = ScalingController(
             name,

@@ -17,7 +17,9 @@ from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.notice import Notice
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.observe.schemas import SchemaReport, SchemaStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.state.schema import Document
 from mirror_ray.topics.discovery_rules import TargetLogBounds, TopicSide
@@ -230,6 +232,19 @@ class CheckpointPort(Protocol):
 
     async def stop(self) -> None:
         """End the processes."""
+
+
+class SchemaPort(Protocol):
+    """The schema sync. A MirrorError of any method: it has ended, and is started again."""
+
+    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+        """What happened since the last report; ``needs``: what partitions wait for now."""
+
+    async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
+        """Every version of every subject, of one flow or of all."""
+
+    async def stop(self) -> None:
+        """End the process."""
 
 
 class SettingsStore(Protocol):

@@ -18,6 +18,7 @@ from mirror_ray.model.starter import Starter
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import FlowGroups, GroupStatus
+from mirror_ray.observe.schemas import SchemaStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from mirror_ray.offsets.translation import Translation
@@ -88,6 +89,12 @@ class CoordinatorQueries:
         if flow is not None:
             self.parts.flow(flow)
         return tuple(await self.parts.groups.actors.groups(flow))
+
+    async def schemas(self, flow: str | None = None) -> tuple[SchemaStatus, ...]:
+        """Every version of every subject that is mirrored, or is to be."""
+        if flow is not None:
+            self.parts.flow(flow)
+        return await self.parts.schemas.schemas(flow)
 
     async def translate(self, flow: str, topic: str, partition: int, offset: int, back: bool = False) -> Translation:
         """The target offset that belongs to a source offset of a partition; ``back``: the other way round."""

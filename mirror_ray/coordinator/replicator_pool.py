@@ -13,6 +13,7 @@ from mirror_ray.coordinator.replicator_process import ReplicatorContext, Replica
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.status import ReplicatorStatus
 from mirror_ray.state.actor_names import replicator_name
 
@@ -90,6 +91,11 @@ class ReplicatorPool:
         """The newest report of each replicator that is wanted and runs, with when it came."""
         running = [process for process in self._wanted() if process.state == "running"]
         return [(process.answered_s, process.report) for process in running if process.report is not None]
+
+    @property
+    def schema_needs(self) -> frozenset[SchemaNeed]:
+        """What partitions wait for, where flows translate schema ids."""
+        return frozenset(need for _, report in self.working() for need in report.schema_needs)
 
     def candidates(self) -> list[str]:
         """Ids of the replicators that can be given partitions."""

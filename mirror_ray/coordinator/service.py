@@ -78,6 +78,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
                 parts.scaling.watch(),
                 parts.heartbeat.watch(self._until_settled),
                 parts.groups.watch(self._until_settled),
+                parts.schemas.watch(),
                 parts.gateway.watch(self._until_settled),
             ]
             self._tasks = [asyncio.create_task(loop) for loop in loops]
@@ -165,7 +166,7 @@ class CoordinatorService(CoordinatorQueries, CoordinatorCommands):
             _log.warning("not everything was drained in %s s; nothing is lost: the next start reads on", deadline_s)
         parts.settings, parts.begun.known = None, {}
         stopping = [parts.pool.shut_down(_END_S), parts.scaling.stop()]
-        stopping += [helper.stop() for helper in (parts.heartbeat, parts.groups, parts.gateway)]
+        stopping += [helper.stop() for helper in (parts.heartbeat, parts.groups, parts.schemas, parts.gateway)]
         await within(2 * _END_S, asyncio.gather(*stopping))
         return drained
 

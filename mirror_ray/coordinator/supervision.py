@@ -25,6 +25,11 @@ class _Stoppable(Protocol):
     async def stop(self) -> None: ...
 
 
+class _Audited(Protocol):
+    @property
+    def audit(self) -> Mapping[str, str]: ...
+
+
 _Port = TypeVar("_Port", bound=_Stoppable)
 
 
@@ -40,9 +45,10 @@ class HelperWatch(Generic[_Port]):
         """Have the helper work by these settings from now on."""
         self._port = self._make(settings)
 
-    async def watch(self, ready: Callable[[], Awaitable[object]]) -> None:
-        """Poll from ``ready`` on."""
-        await ready()
+    async def watch(self, ready: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Poll from ``ready`` on; without it at once."""
+        if ready is not None:
+            await ready()
         while True:
             if self._port is not None:
                 await self._poll(self._port)
@@ -179,16 +185,16 @@ def _without_groups(settings: MirrorSettings, flows: Collection[FlowName]) -> Mi
 
 
 class AuditWatch:
-    """What keeps the audit logs from being whole, here and in the checkpoint actors; an event at each change."""
+    """What keeps the audit logs from being whole, here and in the helper actors; an event at each change."""
 
-    def __init__(self, own: Callable[[], Mapping[str, str]], groups: GroupWatch, emit: Emit) -> None:
-        """``own``: why a flow's log lacks something of this process."""
-        self._own, self._groups, self._emit = own, groups, emit
+    def __init__(self, own: Callable[[], Mapping[str, str]], *others: _Audited, emit: Emit) -> None:
+        """``own``: why a flow's log lacks something of this process; ``others``: the helpers."""
+        self._own, self._others, self._emit = own, others, emit
         self._reported: dict[str, str] = {}
 
     def problems(self) -> Mapping[str, str]:
         """Why a flow's log lacks something, by flow."""
-        found = {**self._groups.audit, **self._own()}
+        found = {flow: why for other in self._others for flow, why in other.audit.items()} | dict(self._own())
         for flow, reason in found.items():
             if self._reported.get(flow) != reason:
                 self._emit("warning", flow, reason)

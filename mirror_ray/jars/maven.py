@@ -65,7 +65,7 @@ def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     target = cache_dir() / f"{bundle}-{hashlib.sha256(content).hexdigest()[:8]}"
     if target.is_dir():
         return target
-    with _lock(target.with_name(f".{bundle}.lock")):
+    with locked(target.with_name(f".{bundle}.lock")):
         if not target.is_dir():
             with fetched(bundle, content) as jars:
                 _check(bundle, jars)
@@ -119,26 +119,40 @@ def fetched(bundle: str, pom: bytes | None = None, options: Sequence[str] = ()) 
     Raises:
         MirrorError: Maven is missing, or failed; the text says what to do.
     """
-    mvn = shutil.which("mvn")
-    if mvn is None:
-        where = cache_dir()
-        raise MirrorError(f"no mvn in PATH, and the jars of {bundle} are not in {where}: {_remedy('maven', 'maven')}")
-    java_command()
     with tempfile.TemporaryDirectory(prefix=f".{bundle}-", dir=cache_dir()) as scratch:
         jars = Path(scratch) / "jars"
         # Maven writes beside the pom; the package's own directory may be read-only.
         pom_file = Path(scratch) / "pom.xml"
         pom_file.write_bytes(_pom(bundle) if pom is None else pom)
-        command = [mvn, *_FLAGS, "-f", str(pom_file), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}", *options]
-        done = subprocess.run(  # noqa: S603 - the user's own mvn, by PATH, on a pom of ours
-            command, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0 or not any(jars.glob("*.jar")):
-            raise MirrorError(
-                f"Maven could not fetch the jars of {bundle}; check the network and Maven's settings.xml, try again:\n"
-                f"{(done.stdout + done.stderr).strip()[-2000:]}"
-            )
+        what = f"the jars of {bundle}"
+        text = run_maven(what, "-f", str(pom_file), _COPY_DEPENDENCIES, f"-DoutputDirectory={jars}", *options)
+        if not any(jars.glob("*.jar")):
+            raise MirrorError(f"Maven fetched no jar for {what}:\n{text}")
         yield jars
+
+
+def run_maven(what: str, *arguments: str) -> str:
+    """Let Maven fetch ``what`` ("the jars of ..."), with our flags before ``arguments``.
+
+    Returns:
+        The end of what Maven wrote.
+
+    Raises:
+        MirrorError: Maven or Java is missing, or Maven failed; the text says what to do.
+    """
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise MirrorError(f"no mvn in PATH, and {what} are not in {cache_dir()}: {_remedy('maven', 'maven')}")
+    java_command()
+    done = subprocess.run(  # noqa: S603 - the user's own mvn, by PATH, on arguments of ours
+        [mvn, *_FLAGS, *arguments], capture_output=True, text=True, check=False
+    )
+    text = (done.stdout + done.stderr).strip()[-2000:]
+    if done.returncode != 0:
+        raise MirrorError(
+            f"Maven could not fetch {what}; check the network and Maven's settings.xml, try again:\n{text}"
+        )
+    return text
 
 
 @dataclass(frozen=True)
@@ -191,7 +205,8 @@ def _check(bundle: str, jars: Path) -> None:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock, which one process at a time has; the file and its directory are made where they are not."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")

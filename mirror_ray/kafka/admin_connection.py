@@ -1,7 +1,5 @@
 """What all administrative clients share: the connection, calls, and the errors that failures are raised as."""
 
-# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore, and are public all the same
-
 from __future__ import annotations
 
 import time
@@ -10,10 +8,10 @@ from concurrent.futures import Future, wait
 from threading import Lock
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
 
 from mirror_ray.config.settings import ClusterSettings
+from mirror_ray.kafka.admin_client import CollectableAdminClient
 from mirror_ray.kafka.credential_renewal import CredentialRenewal
 from mirror_ray.kafka.errors import no_broker_in_service
 from mirror_ray.kafka.librdkafka import (
@@ -50,25 +48,24 @@ class AdminConnection:
         self.cluster = cluster
         self._client_id = client_id
         self._timeout_s = cluster.request_timeout_ms / 1000
-        self._last_error: KafkaError | None = None
-        self._log_error = ErrorLog(cluster.alias, client_id)
-        self._opened: AdminClient | None = None
+        self._errors = ErrorLog(cluster.alias, client_id)
+        self._opened: CollectableAdminClient | None = None
         self._renewal = CredentialRenewal(cluster)
         self._opening = Lock()
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._opened is not None:
-            self._opened.poll(0)
+        """Close the connections; they are opened again on next use."""
+        with self._opening:
+            self._opened = None
 
     @property
-    def _client(self) -> AdminClient:
-        """Made on first use, since credentials may not work yet; made again where TLS files have changed."""
+    def _client(self) -> CollectableAdminClient:
+        """Made on first use, when credentials work; made again where TLS files have changed, or nobody answered."""
         with self._opening:
             if self._opened is None or not self._renewal.renew(self._opened):
                 renewal = CredentialRenewal(self.cluster)
-                config = client_config(self.cluster, self._client_id) | {"error_cb": self._on_error}
-                self._opened, self._renewal = AdminClient(config), renewal
+                config = client_config(self.cluster, self._client_id) | {"error_cb": self._errors}
+                self._opened, self._renewal = CollectableAdminClient(config), renewal
             return self._opened
 
     def ping(self, timeout_s: float | None = None) -> None:
@@ -87,7 +84,7 @@ class AdminConnection:
         """
         limit = self.cluster.connection_setup_timeout_ms / 1000 if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit
-        self._last_error, probe, fenced = None, None, False
+        self._errors.last, probe, fenced = None, None, False
         while True:
             left = deadline - time.monotonic()
             try:
@@ -97,6 +94,7 @@ class AdminConnection:
                 if (error_code(failure) or 0) > 0:
                     raise failure from error
                 if fenced and left <= _TRY_S:
+                    self.close()
                     raise no_broker_in_service(self.cluster) from error
                 # The errors of raw connections say more than this client's.
                 probe = probe or begin_probe(self.cluster)
@@ -105,17 +103,21 @@ class AdminConnection:
                     or self._refused()
                     or (probe.done() and isinstance(probe.result(), AccessDeniedError))
                 ):
+                    self.close()
                     raise _problem(probe) or ClusterUnreachableError(str(failure)) from error
                 continue
             if metadata is not None:
                 return metadata
+            if not fenced:
+                # librdkafka 2.10 and later may take no broker in service for no broker at all, and never ask again.
+                self.close()
             fenced = True
             if left <= 0:
                 raise no_broker_in_service(self.cluster)
             time.sleep(FENCED_PAUSE_S)
 
     def _refused(self) -> bool:
-        return self._last_error is not None and self._last_error.code() in REFUSED_CREDENTIALS
+        return self._errors.last is not None and self._errors.last.code() in REFUSED_CREDENTIALS
 
     def _call(self, method: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         self._client.poll(0)
@@ -134,6 +136,7 @@ class AdminConnection:
             except KafkaException as error:
                 outcomes[key] = self._error(what.format(key), error)
                 if isinstance(outcomes[key], ClusterUnreachableError):
+                    self.close()
                     raise outcomes[key] from error
         return outcomes
 
@@ -147,16 +150,10 @@ class AdminConnection:
 
     def _error(self, what: str, error: KafkaException) -> MirrorError:
         self._client.poll(0)
-        if self._last_error is None:
+        last = self._errors.last
+        if last is None:
             return mirror_error(self.cluster, what, error)
-        cause = described(self._last_error)
-        return mirror_error(self.cluster, what, KafkaException(self._last_error) if self._refused() else error, cause)
-
-    def _on_error(self, error: KafkaError) -> None:
-        # "All brokers are down" says less than the connection error before it.
-        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._last_error = error
-        self._log_error(error)
+        return mirror_error(self.cluster, what, KafkaException(last) if self._refused() else error, described(last))
 
 
 def _problem(probe: Future[MirrorError | None]) -> MirrorError | None:

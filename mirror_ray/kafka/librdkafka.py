@@ -40,6 +40,7 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,
+        KafkaError._DESTROY,
     }
 )
 _TRANSIENT: Final = frozenset(
@@ -66,6 +67,7 @@ _WORDS: Final = {
     KafkaError._TIMED_OUT: "no answer in time",
     KafkaError._TIMED_OUT_QUEUE: "no answer in time",
     KafkaError._MSG_TIMED_OUT: "no answer in time",
+    KafkaError._DESTROY: "its connections were closed since no broker answered",
     KafkaError._SSL: "TLS did not come about",
     KafkaError._AUTHENTICATION: "SASL did not come about",
     KafkaError._BAD_MSG: "what answers does not speak Kafka's protocol",
@@ -101,11 +103,16 @@ class ErrorLog:
     """Brings librdkafka's errors to Python's logging; one that repeats is logged once a minute."""
 
     def __init__(self, alias: str, client_id: str) -> None:
+        #: The last error that says what is wrong.
+        self.last: KafkaError | None = None
         self._who = f"cluster {alias} ({client_id})"
         self._logged_at: dict[int, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
         """Log the error; the ``error_cb`` of a client."""
+        # "All brokers are down" says less than the connection error before it.
+        if self.last is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last = error
         now = time.monotonic()
         if now - self._logged_at.get(error.code(), -_REPEAT_S) >= _REPEAT_S:
             self._logged_at[error.code()] = now

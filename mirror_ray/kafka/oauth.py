@@ -72,10 +72,14 @@ class OAuthBearer:
 
     async def begin(self) -> Exchange:
         """Start an exchange: one message; an empty answer, or a JSON text that says why not."""
+        return self._exchange(await self.token())
+
+    async def token(self) -> str:
+        """A token that is not about to expire. Raises as ``fetch`` does."""
         if not self._token or time.monotonic() >= self._renew_at:
             self._token, lifetime_s = await asyncio.to_thread(self.fetch)
             self._renew_at = time.monotonic() + lifetime_s * _TOKEN_SHARE
-        return self._exchange(self._token)
+        return self._token
 
     def fetch(self) -> tuple[str, float]:
         """A new token and its lifetime in seconds. Blocking.

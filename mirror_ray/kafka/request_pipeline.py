@@ -25,7 +25,7 @@ from mirror_ray.kafka.framing import (
     largest_answer_bytes,
     request_header,
 )
-from mirror_ray.kafka.stall_watch import StallWatch
+from mirror_ray.kafka.stall_watch import StallWatch, Unanswered
 
 #: The kernel's limit of parts of one ``sendmsg``.
 _MAX_PARTS: Final = 1024
@@ -53,6 +53,7 @@ class _Outstanding(NamedTuple):
     api_key: int
     flexible_header: bool
     sent_at: float
+    end_bytes: int
     answer: Answer
 
 
@@ -77,7 +78,7 @@ class RequestPipeline(asyncio.BufferedProtocol):
         self._written_bytes = 0
         self._watch = StallWatch(
             request_timeout_s,
-            outstanding=lambda: (len(self._outstanding), self._outstanding[0].sent_at if self._outstanding else 0.0),
+            unanswered=self._unanswered,
             acknowledged_bytes=self._acknowledged_bytes,
             on_stall=self.abort,
         )
@@ -98,7 +99,7 @@ class RequestPipeline(asyncio.BufferedProtocol):
 
     @property
     def stall_timeout_s(self) -> float | None:
-        """Give up after this, where several requests are under way and the peer neither answers nor takes bytes."""
+        """Give up after this, where several requests are under way and the peer neither answers nor takes the first."""
         return self._watch.stall_timeout_s
 
     @stall_timeout_s.setter
@@ -127,8 +128,9 @@ class RequestPipeline(asyncio.BufferedProtocol):
             pieces += request.parts
             size += len(head) + body_bytes
             flexible_header = request.flexible and request.api_key != API_VERSIONS_KEY
+            end_bytes = self._written_bytes + size
             self._outstanding.append(
-                _Outstanding(correlation_id, request.api_key, flexible_header, now, request.answer)
+                _Outstanding(correlation_id, request.api_key, flexible_header, now, end_bytes, request.answer)
             )
         self._watch.start()
         self._write(pieces, size)
@@ -185,6 +187,12 @@ class RequestPipeline(asyncio.BufferedProtocol):
         answer = self._outstanding.popleft().answer
         if not answer.done():
             answer.set_result(frame[start:])
+
+    def _unanswered(self) -> Unanswered:
+        if not self._outstanding:
+            return Unanswered()
+        oldest = self._outstanding[0]
+        return Unanswered(len(self._outstanding), oldest.sent_at, oldest.end_bytes)
 
     def _acknowledged_bytes(self) -> int:
         """How much of what was sent the peer's kernel has acknowledged."""

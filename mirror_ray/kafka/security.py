@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mirror_ray.config.secrets import Secret
-from mirror_ray.config.settings import MirrorSettings, SaslSettings, SecuritySettings
+from mirror_ray.config.settings import MirrorSettings, SaslSettings, SecuritySettings, SslSettings
 from mirror_ray.kafka.oauth import OAuthBearer, OidcTokens, UnsecuredTokens
 from mirror_ray.kafka.sasl import Mechanism, PlainMechanism, ScramMechanism
 from mirror_ray.kafka.tls_stores import TlsMaterial, load_tls_material, reveal
@@ -85,24 +85,35 @@ def tls_parts(alias: str, settings: SecuritySettings) -> tuple[TlsMaterial, ssl.
     if settings.protocol not in {"SSL", "SASL_SSL"}:
         return TlsMaterial(), None
     material = load_tls_material(alias, settings.ssl)
-    check_host = settings.ssl.endpoint_identification_algorithm == "https"
-    return material, _ssl_context(alias, material, check_host=check_host)
+    return material, _ssl_context(alias, material, settings.ssl)
+
+
+def tls_context(prefix: str, settings: SslSettings) -> ssl.SSLContext:
+    """The context of a client by what its ``ssl.*`` keys name; ``prefix``: what they begin with.
+
+    Raises:
+        ConfigError: Something is missing, unreadable or wrong; names the key and the file.
+    """
+    return _ssl_context(prefix, load_tls_material(prefix, settings), settings)
 
 
 def check_security(settings: MirrorSettings) -> Iterator[str]:
     """Yield a problem for each cluster of an enabled flow whose stores or credentials can't be used."""
     used = {alias for flow in settings.flows if flow.enabled for alias in (flow.name.source, flow.name.target)}
     for alias in sorted(used):
+        cluster = settings.clusters[alias]
         try:
-            ClientSecurity.build(alias, settings.clusters[alias].security)
+            ClientSecurity.build(alias, cluster.security)
+            if cluster.registry is not None:
+                tls_context(f"{alias}.schema.registry", cluster.registry.ssl)
         except ConfigError as error:
             yield from error.problems
 
 
-def _ssl_context(alias: str, material: TlsMaterial, *, check_host: bool) -> ssl.SSLContext:
+def _ssl_context(alias: str, material: TlsMaterial, settings: SslSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = check_host
+    context.check_hostname = settings.endpoint_identification_algorithm == "https"
     if material.authorities is None:
         context.load_default_certs()
     else:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Unanswered(NamedTuple):
+    """The requests of a connection that wait for their answers."""
+
+    requests: int = 0
+    #: The loop's time when the oldest one was sent.
+    oldest_sent_at: float = 0.0
+    #: Where it ends, in bytes, in all that was sent.
+    oldest_end_bytes: int = 0
 
 
 class StallWatch:
     """Calls ``on_stall`` with the reason when the oldest request has waited too long.
 
     The time counts from when the broker last sent anything, so one that sends slowly is not given up; nor is one that
-    is silent because it throttles us, or that still takes bytes of a large request.
+    is silent because it throttles us, or that still takes bytes of the oldest request. Those of later ones say nothing:
+    the kernel takes them for a process that is frozen.
     """
 
     def __init__(
         self,
         request_timeout_s: float,
         *,
-        outstanding: Callable[[], tuple[int, float]],
+        unanswered: Callable[[], Unanswered],
         acknowledged_bytes: Callable[[], int],
         on_stall: Callable[[str], None],
     ) -> None:
@@ -25,14 +37,14 @@ class StallWatch:
 
         Args:
             request_timeout_s: How long a request may take.
-            outstanding: How many requests are unanswered, and the loop's time when the oldest was sent.
+            unanswered: What is under way now.
             acknowledged_bytes: How much of what we sent the peer's kernel has acknowledged.
             on_stall: Ends the connection.
         """
         self._request_timeout_s = request_timeout_s
-        #: Give up sooner, where several requests are under way and the peer neither answers nor takes bytes.
+        #: Give up sooner, where several requests are under way and the peer neither answers nor takes the oldest.
         self.stall_timeout_s: float | None = None
-        self._outstanding, self._acknowledged_bytes, self._on_stall = outstanding, acknowledged_bytes, on_stall
+        self._unanswered, self._acknowledged_bytes, self._on_stall = unanswered, acknowledged_bytes, on_stall
         self._loop = asyncio.get_running_loop()
         self._last_byte_at = self._silent_until = 0.0
         self._seen_acknowledged = 0
@@ -59,7 +71,7 @@ class StallWatch:
     @property
     def patience_s(self) -> float:
         """How long the broker may be silent, with as many requests as are outstanding now."""
-        return self._interval_s if self._outstanding()[0] > 1 else self._request_timeout_s
+        return self._interval_s if self._unanswered().requests > 1 else self._request_timeout_s
 
     @property
     def _interval_s(self) -> float:
@@ -67,19 +79,19 @@ class StallWatch:
 
     def _check(self) -> None:
         self._timer = None
-        count, oldest_sent_at = self._outstanding()
-        if not count:
+        waiting = self._unanswered()
+        if not waiting.requests:
             return
         now, patience_s = self._loop.time(), self.patience_s
-        if patience_s < self._request_timeout_s and self._is_taking_bytes():
+        if patience_s < self._request_timeout_s and self._is_taking(waiting.oldest_end_bytes):
             self._last_byte_at = now
-        deadline = max(oldest_sent_at, self._last_byte_at, self._silent_until) + patience_s
+        deadline = max(waiting.oldest_sent_at, self._last_byte_at, self._silent_until) + patience_s
         if now >= deadline:
             self._on_stall(f"no answer within {patience_s:g} s")
         else:
             self._timer = self._loop.call_later(min(deadline - now, self._interval_s), self._check)
 
-    def _is_taking_bytes(self) -> bool:
-        """Whether the peer's kernel has acknowledged more of what we sent than at the last check."""
+    def _is_taking(self, end_bytes: int) -> bool:
+        """Whether the peer's kernel has acknowledged more, since the last check, of what was sent up to there."""
         before, self._seen_acknowledged = self._seen_acknowledged, self._acknowledged_bytes()
-        return self._seen_acknowledged > before
+        return before < min(self._seen_acknowledged, end_bytes)

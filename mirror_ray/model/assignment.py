@@ -10,6 +10,7 @@ from mirror_ray.model.latency import LatencyHistogram
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.model.schema_need import SchemaNeed
 
 #: Beyond every offset.
 NO_END = 2**63 - 1
@@ -127,5 +128,7 @@ class ReplicatorReport:
     #: By flow, cumulative since the process began.
     latencies: tuple[tuple[FlowName, LatencyHistogram], ...] = ()
     held: tuple[tuple[FlowName, ThrottledTime], ...] = ()
+    #: What partitions wait for at this moment, where flows translate schema ids; each once.
+    schema_needs: tuple[SchemaNeed, ...] = ()
     #: Whether the process has the record kernel, without which small batches are not merged.
     has_kernel: bool = True

@@ -13,7 +13,7 @@ from mirror_ray.model.offset_pair import OffsetPair
 #: ``target_truncated``: acknowledged records are not in the target any more. ``target_foreign``: somebody else wrote
 #: into a topic that this flow alone should write. ``copy_lost``: no position in the source fits what the target holds.
 #: ``record_refused``: the target will never take a record as it is. ``transform_failed``: a transform fails on a
-#: record.
+#: record. ``schema_missing``: it is not known for long what a record's schema id becomes; it goes on by itself then.
 FaultKind = Literal[
     "source_removed",
     "source_truncated",
@@ -25,8 +25,10 @@ FaultKind = Literal[
     "copy_lost",
     "record_refused",
     "transform_failed",
+    "schema_missing",
 ]
-FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
+#: Those that a decision can be made about.
+FAULT_KINDS: tuple[FaultKind, ...] = tuple(kind for kind in get_args(FaultKind) if kind != "schema_missing")
 #: Faults of a topic: its partitions are decided about together.
 TOPIC_KINDS: frozenset[FaultKind] = frozenset({"source_recreated", "target_missing", "target_recreated"})
 #: Faults of single records, which skip leaves out.

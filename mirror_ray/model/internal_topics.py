@@ -31,3 +31,8 @@ def dead_letters_topic(source_alias: str) -> str:
 def commits_topic(source_alias: str) -> str:
     """On the target: what a flow's groups committed on the source, and when."""
     return f"mm2-ray-commits.{source_alias}.internal"
+
+
+def schemas_topic(source_alias: str) -> str:
+    """On the target: what schema ids of the source's registry are in the target's, and whose records have some."""
+    return f"mm2-ray-schemas.{source_alias}.internal"

@@ -32,3 +32,7 @@ class OffsetPair:
     def next_sequence(self) -> int:
         """Base sequence of the batch that goes to ``target_offset``."""
         return self.target_offset % SEQUENCE_MODULUS if self.sequence is None else self.sequence
+
+    def is_of_earlier_leader(self, leader_epoch: int) -> bool:
+        """Whether the target's log had come to the pair under a leader before that of ``leader_epoch``, as is known."""
+        return 0 <= self.target_epoch < leader_epoch

@@ -10,8 +10,8 @@ from mirror_ray.config.settings import FlowSettings
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter, KeyedRecord
+from mirror_ray.kafka.retries import retry
 from mirror_ray.kafka.topic_editor import ClusterEditor
-from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.internal_topics import segments_topic
 from mirror_ray.model.segment import SegmentBlock
 from mirror_ray.records.segment_block import encode_key, encode_value
@@ -31,10 +31,10 @@ async def publish_blocks(
     await asyncio.to_thread(_ensure, flow, target, audit_log, purpose)
     await target.refresh([topic])
     writer = InternalTopicWriter(target, topic)
-    try:
-        await writer.append([KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks])
-    except OSError as error:
-        raise MirrorError(f"topic {topic} can't be written: {error}; run this again") from error
+    records = [KeyedRecord(encode_key(block.key), encode_value(block)) for block in blocks]
+    time_limit_s = target.settings.request_timeout_ms / 1000
+    # A topic that was created just now may have no leader yet.
+    await retry(target, f"write to topic {topic}", lambda: writer.append(records), time_limit_s)
 
 
 def _ensure(flow: FlowSettings, target: ClusterConnections, audit_log: AuditLog, purpose: str) -> None:

@@ -13,7 +13,9 @@ from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.offsets.map import (
     NO_TRANSFORMS,
     AppliedTransforms,
+    BeyondMap,
     ExactOffset,
+    MapLookup,
     MapTail,
     OffsetMapStore,
     SegmentGap,
@@ -104,22 +106,28 @@ def answer(segments: SegmentMap, offset: int, *, back: bool, preserved: bool = F
     An offset that was not copied yet is translated to the end of the copy, not exact. Where offsets are ``preserved``
     each one that the target has is the same, and the map only says how far that is.
     """
-    if preserved and offset <= segments.head.target:
+    head = segments.head
+    if preserved and offset <= head.target:
         return Translation(offset=offset)
     if segments.empty:
         return Translation(offset=None, reason=NOTHING_COPIED)
-    found = segments.to_source(offset) if back else segments.to_target(offset)
+    # Where offsets are preserved, the source may have been read further than the target's gap there is filled.
+    copied_to = head.target if preserved else head.source
+    found = _look_up(segments, offset, back=back) if back or offset <= copied_to else BeyondMap()
     if isinstance(found, SegmentGap):
         return found
     if isinstance(found, ExactOffset):
         return Translation(offset=found.offset)
-    head = segments.head
     if back:
         why = f"it stands at {offset} on the target, behind all that was copied, up to {head.target}"
         return Translation(offset=None, reason=why)
     # Whoever is behind the head has read all that was copied: under traffic there is always something more.
-    why = f"it stands at {offset} on the source, the copy at {head.source}"
+    why = f"it stands at {offset} on the source, the copy at {copied_to}"
     return Translation(offset=head.target, exact=False, waits=True, reason=why)
+
+
+def _look_up(segments: SegmentMap, offset: int, *, back: bool) -> MapLookup:
+    return segments.to_source(offset) if back else segments.to_target(offset)
 
 
 def answer_in_gap(gap: SegmentGap, inside: SegmentMap, offset: int, *, back: bool) -> Translation:

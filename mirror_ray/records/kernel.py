@@ -94,7 +94,38 @@ def repack_batches(
         )
 
 
-def columns(batches: Sequence[RecordBatch], from_offset: int, leave_out: Sequence[tuple[int, int]]) -> Any:
+def repack_translated(
+    batches: Sequence[_Batches],
+    ids: Any,
+    *,
+    key: str,
+    value: str,
+    codec: Codec,
+    merge_bytes: int,
+    max_batch_bytes: int,
+    from_offset: int,
+    leave_out: Sequence[tuple[int, int]] = (),
+) -> list[RepackedBatch] | None:
+    """As ``repack_batches``, with schema ids changed by ``SchemaIds``; key and value are framed, plain or undecided.
+
+    None: an id is missing or absent, or in an undecided field.
+    """
+    with _translated(max_batch_bytes):
+        pieces = _native.repack_translated(
+            [batch.view for batch in batches],
+            ids,
+            key,
+            value,
+            codec=CODECS.index(codec),
+            merge_bytes=merge_bytes,
+            max_batch_bytes=max_batch_bytes,
+            from_offset=from_offset,
+            leave_out=leave_out,
+        )
+        return None if pieces is None else _repacked(pieces)
+
+
+def columns(batches: Sequence[_Batches], from_offset: int, leave_out: Sequence[tuple[int, int]]) -> Any:
     """Open verified batches of any magic, in order, to be read and changed; the kernel's ``Columns``.
 
     It has their records from ``from_offset`` on, without those in the ranges ``leave_out``, the end not included.
@@ -121,6 +152,24 @@ def pack_columns(
             numbers, codec=CODECS.index(codec), merge_bytes=merge_bytes, max_batch_bytes=max_batch_bytes
         )
         return _repacked(pieces)
+
+
+def schema_ids() -> Any:
+    """What schema ids become, with nothing known yet; the kernel's ``SchemaIds``."""
+    return _native.SchemaIds()
+
+
+def translate_columns(opened: Any, numbers: Sequence[int], ids: Any, *, key: str, value: str) -> tuple[int, int, Any]:
+    """Change schema ids of records of ``Columns`` by ``SchemaIds``; key and value are framed, plain or undecided.
+
+    Returns how many were changed, how many framed fields had none, and what is in the way of records.
+
+    Raises:
+        CorruptBatchError: The bytes of one are no record.
+    """
+    with _translated():
+        found: tuple[int, int, Any] = opened.translate(numbers, ids, key, value)
+        return found
 
 
 @contextmanager

@@ -136,6 +136,7 @@ class ReplicationEngine:
             given_up=given_up,
             events=events,
             latencies=tuple((name, counter.so_far()) for name, counter in self._latencies.items()),
+            schema_needs=tuple({need for flow in self._flows.values() for need in flow.schema_needs}),
             has_kernel=kernel.is_available(),
             held=tuple((name, self._throttled_so_far(name)) for name in self._flows),
         )

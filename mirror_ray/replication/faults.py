@@ -10,6 +10,8 @@ from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import TopicId, TopicPartition
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
 from mirror_ray.replication.partition_states import OVER_BY, Recovery
+from mirror_ray.transforms.chain import SchemaIdsWait
+from mirror_ray.transforms.schema_ids import schema_text
 
 
 class ReplicationFault(MirrorError):  # noqa: N818 - it carries the fault, and is named after it
@@ -177,3 +179,22 @@ def record_refused(source: TopicPartition, offset: int, why: str) -> PartitionFa
     """The target will never take the record at ``offset`` of the source as it is."""
     text = f"the target refuses the record at offset {offset} of source partition {source}: {why}"
     return PartitionFault(kind="record_refused", text=text, source_from=offset, source_to=offset + 1)
+
+
+def schema_awaited(source: TopicPartition, waits: SchemaIdsWait) -> str:
+    """What a partition waits for at a record, in a sentence."""
+    lack = waits.lacks[0]
+    where = f"the {lack.field} of the record at offset {waits.offset} of source partition {source}"
+    if lack.kind == "undecided-field":
+        looks = "begins as if it had" if isinstance(lack.schema, int) else "has"
+        return f"waits: {where} {looks} schema {schema_text(lack.schema)}, and whether it has one is not decided yet"
+    return f"waits: {where} has schema {schema_text(lack.schema)}, which is not in the target's registry yet"
+
+
+def schema_missing(source: TopicPartition, waits: SchemaIdsWait) -> PartitionFault:
+    """A record lacks for long what its schema id becomes."""
+    advice = "see in the event log what keeps the schema sync from it, and that schemas.subjects has its subject"
+    if waits.lacks[0].kind == "undecided-field":
+        advice = f"name {source.topic} in schemas.topics, or in schemas.topics.exclude where its records have none"
+    text = f"{schema_awaited(source, waits)}; {advice}; it goes on by itself then"
+    return PartitionFault(kind="schema_missing", text=text, source_from=waits.offset, source_to=waits.offset + 1)

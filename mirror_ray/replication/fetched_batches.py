@@ -49,6 +49,6 @@ class FetchedBatches:
     def chunk_bytes(self) -> int:
         """How much to process at a time; 0: all of it, for that is quick."""
         if self.copy.transforms is not None:
-            return _TRANSFORMED_CHUNK_BYTES
+            return _TRANSFORMED_CHUNK_BYTES if self.copy.transforms.chain.steps else MERGE_BYTES
         count = sum(item.batches if isinstance(item, BatchRun) else 1 for item in self.batches)
         return MERGE_BYTES if count > _SMALL_BATCHES else 0

@@ -19,6 +19,7 @@ from mirror_ray.model.latency import LatencyCounter
 from mirror_ray.model.lease_terms import LeaseTerms
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.model.quota import QuotaShare
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.replication.backoff import Backoff
 from mirror_ray.replication.broker_loops import BrokerLoops
 from mirror_ray.replication.faults import ReplicationFault, recreated
@@ -113,7 +114,9 @@ class FlowReplication:
             on_event=on_event,
         )
         self._new_copy = partial(new_partition, settings, budget=budget, latencies=latencies, samples=SampleBudget())
-        self._transforms = FlowTransforms(settings, source, target, events=self._life, on_event=on_event)
+        self._transforms = FlowTransforms(
+            settings, source, target, events=self._life, wake=self._wake.set, on_event=on_event
+        )
         self._queries = FlowQueries(
             settings, source, target, self._life, transforms=self._transforms, gaps=self._gaps, wake=self._wake.set
         )
@@ -151,6 +154,11 @@ class FlowReplication:
     def copies(self) -> Iterable[PartitionReplication]:
         """All partitions of this flow that are assigned here."""
         return self._life.copies.values()
+
+    @property
+    def schema_needs(self) -> Iterable[SchemaNeed]:
+        """What partitions wait for, where schema ids are translated."""
+        return self._transforms.schema_needs
 
     def drain(self, copy: PartitionReplication) -> None:
         """Fetch nothing more of the partition; what is buffered is still sent."""
@@ -242,7 +250,7 @@ class FlowReplication:
         waits = [
             retry.at_s - now_s
             for copy, retry in self._life.retries.items()
-            if (copy.needs_end and not self._queries.asks_target(copy)) or copy in self._life.unplaced
+            if self._queries.is_to_ask(copy) or copy in self._life.unplaced
         ]
         return max(0.001, min(waits, default=_LONGEST_PAUSE_S))
 

@@ -47,15 +47,17 @@ class FlowQueries:
             )
         )
 
-    def asks_target(self, copy: PartitionReplication) -> bool:
-        """Whether the log end of a partition is being asked for."""
-        return copy in self._targets
+    def is_to_ask(self, copy: PartitionReplication) -> bool:
+        """Whether the log end of a partition is to be asked for, and is not yet."""
+        return copy.needs_end and copy not in self._targets and self._transforms.not_ready is None
 
     def begin(self) -> None:
         """Ask what is to be asked now."""
-        now_s = self._loop.time()
+        now_s, not_ready = self._loop.time(), self._transforms.not_ready
+        if not_ready is not None:
+            self._life.waiting_for_target(self._life.copies.values(), not_ready)
         self._targets.begin(
-            (copy for copy, retry in self._life.retries.items() if copy.needs_end and retry.at_s <= now_s),
+            (copy for copy, retry in self._life.retries.items() if self.is_to_ask(copy) and retry.at_s <= now_s),
             lambda copy: self._target.metadata.leader(copy.assignment.target),
         )
         self._sources.begin(

@@ -13,6 +13,8 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_writer import InternalTopicWriter
 from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.internal_topics import dead_letters_topic
+from mirror_ray.model.schema_need import SchemaNeed
+from mirror_ray.replication.flow_schema_ids import FlowSchemaIds
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_events import PartitionEvents
 from mirror_ray.replication.partition_transforms import PartitionTransforms
@@ -28,7 +30,7 @@ _REPORT_EVERY_S = 60.0
 class FlowTransforms:
     """Runs until ``close``, without a task where the flow has no transforms.
 
-    ``on_event(level, text)`` is for the event log.
+    ``wake()`` is called when partitions may begin; ``on_event(level, text)`` is for the event log.
     """
 
     def __init__(
@@ -38,14 +40,16 @@ class FlowTransforms:
         target: ClusterConnections,
         *,
         events: PartitionEvents,
+        wake: Callable[[], None],
         on_event: Callable[[str, str], None],
     ) -> None:
         self._settings = settings
         self._events, self._on_event = events, on_event
         self._source, self._target = source, target
+        self._schema_ids = FlowSchemaIds(settings, target, events=events, wake=wake, on_event=on_event)
         self._chains, self._problem = TransformChains(()), ""
         try:
-            self._chains = flow_chains(settings, self._cluster_ids)
+            self._chains = flow_chains(settings, self._cluster_ids, self._schema_ids.known)
         except ValueError as error:
             self._problem = f"transforms can't be loaded on this node: {error}"
         topic = settings.transforms.dead_letter_topic or dead_letters_topic(settings.name.source)
@@ -55,11 +59,21 @@ class FlowTransforms:
         self._reported: dict[PartitionReplication, tuple[int, float]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        if settings.transforms.steps or settings.provenance.enabled:
+        if settings.transforms.steps or settings.provenance.enabled or self._schema_ids.known is not None:
             self._task = asyncio.create_task(self._run(), name=f"flow {settings.name}: dead letters")
 
     def _cluster_ids(self) -> tuple[str, str]:
         return self._source.metadata.cluster_id, self._target.metadata.cluster_id
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why no partition may be copied yet, and will be soon; None: they may be."""
+        return self._schema_ids.not_ready
+
+    @property
+    def schema_needs(self) -> set[SchemaNeed]:
+        """What partitions wait for, where schema ids are translated."""
+        return self._schema_ids.needs
 
     def of(self, assignment: Assignment) -> PartitionTransforms | None:
         """Return what the records of a partition go through; None: nothing."""
@@ -85,6 +99,7 @@ class FlowTransforms:
 
     def changed(self, copy: PartitionReplication) -> None:
         """Look at a partition with transforms, after anything happened to it."""
+        self._schema_ids.changed(copy)
         if copy.dead_letters is not None:
             self._waiting.add(copy)
             self._wake.set()
@@ -110,9 +125,11 @@ class FlowTransforms:
         """Forget a partition that is not replicated here any more."""
         self._waiting.discard(copy)
         self._reported.pop(copy, None)
+        self._schema_ids.forget(copy)
 
     async def close(self) -> None:
-        """End the task."""
+        """End the tasks."""
+        await self._schema_ids.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -15,6 +15,7 @@ from typing import Final
 
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import error_info
+from mirror_ray.kafka.leader_requests import LogEnd
 from mirror_ray.kafka.produce_batch import produce_batch
 from mirror_ray.kafka.transaction_markers import NOT_AUTHORIZED
 from mirror_ray.kafka.transactions import NOT_ATTEMPTED, TransactionalProducer
@@ -235,14 +236,26 @@ class GapFiller:
                 found = logs[copy.assignment.target]
                 if not found.error_code and found.end_offset >= end and found.high_watermark >= found.end_offset:
                     del ends[copy], left[copy]
-                    # Where somebody else has written, too, what is there is looked at.
-                    alone = found.end_offset == end
-                    self._on_filled(copy, end if alone else None, f"{copy.assignment.target} has grown meanwhile")
+                    why = _why_uncertain(copy, found, end)
+                    self._on_filled(copy, None if why else end, why)
             if ends and time.monotonic() > deadline_s:
                 raise MirrorError(f"markers of {self._producer.transactional_id} are not in the logs in time")
             if ends:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LAST_POLL_S)
+
+
+def _why_uncertain(copy: PartitionReplication, found: LogEnd, end: int) -> str:
+    """Why the log has to be looked at, which has come to the ``end`` of what was written; empty: it need not be.
+
+    Under another leader it may have lost what lies before that; and an epoch from before it would not cover the end.
+    """
+    target = copy.assignment.target
+    if found.end_offset > end:
+        return f"{target} has grown meanwhile"
+    if copy.acknowledged.is_of_earlier_leader(found.leader_epoch):
+        return f"{target} got another leader meanwhile"
+    return ""
 
 
 def _timestamp_ms(copy: PartitionReplication) -> int:

@@ -171,6 +171,21 @@ class Lifecycle:
         copy.dead_letters_written(letters)
         self._carry_out(copy)
 
+    def schema_ids_learned(self, copy: PartitionReplication) -> None:
+        """Fetch again from the record that waited, if it needs to wait no longer."""
+        copy.schema_ids_learned()
+        self._carry_out(copy)
+        self._on_changed(copy)
+
+    def schema_ids_overdue(self, copy: PartitionReplication) -> None:
+        """Show a partition as stopped that waits for long; nothing else about it changes."""
+        copy.schema_ids_overdue()
+        retry, fault = self.retries.get(copy), copy.fault
+        if retry is not None and fault is not None and retry.reported != fault.text:
+            retry.reported = fault.text
+            self._on_event("error", f"{copy.assignment.partition} {fault.text}")
+        self._on_changed(copy)
+
     def waiting(self, copy: PartitionReplication, reason: str) -> None:
         """Show in its status what a partition waits for."""
         if copy.reason != reason:
@@ -238,6 +253,8 @@ class Lifecycle:
         if copy.state.reads_target:
             self.interrupted(copy, f"source partition {copy.source} was cleaned meanwhile")
         self._carry_out(copy)
+        # The position may have been found by that, and the next answer with records may be days away.
+        self._on_changed(copy)
 
     def follow_shared(self, copy: PartitionReplication) -> None:
         """Read the log end of a shared remote topic again."""

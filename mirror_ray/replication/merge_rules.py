@@ -49,13 +49,17 @@ def is_merged(
     return size_bytes <= LARGEST_SMALL_BYTES[codec]
 
 
-def largest_in_runs(max_message_bytes: int, compress_with: Codec | None, *, preserved: bool = False) -> list[int]:
-    """Up to which size batches without transforms are merged, by bits 0 to 3 of their attributes: ``is_merged``.
+def largest_in_runs(
+    max_message_bytes: int, compress_with: Codec | None, *, transformed: bool = False, preserved: bool = False
+) -> list[int]:
+    """Up to which size batches are merged, by bits 0 to 3 of their attributes: ``is_merged``.
 
     Where it says the size of a batch with LogAppendTime, that is also one for compacted batches. With ``preserved``
     offsets these have gaps, up to which alone is merged.
     """
     sizes = [*(LARGEST_SMALL_BYTES[codec] for codec in CODECS), *[0] * (CODEC_MASK + 1 - len(CODECS))]
+    if transformed:
+        sizes = [LARGEST_REPACKED_BYTES if size else 0 for size in sizes]
     if compress_with is not None:
         sizes[0] = LARGEST_REPACKED_BYTES
     repacked = [LARGEST_REPACKED_BYTES if size and not preserved else 0 for size in sizes]

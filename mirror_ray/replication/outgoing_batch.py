@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mirror_ray.model.assignment import Assignment
+from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
 from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
-from mirror_ray.records.batch_run import BatchRun, single_batches
+from mirror_ray.records.batch_run import BatchRun
 from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.repack import compress_batch, pack, repack
 from mirror_ray.records.repacked_batch import RepackedBatch
@@ -80,22 +80,29 @@ class OutgoingBatch:
 
 
 def outgoing_batches(
-    batch: RecordBatch, position: int, assignment: Assignment, transforms: PartitionTransforms | None, *, singly: bool
+    batch: RecordBatch,
+    position: int,
+    assignment: Assignment,
+    transforms: PartitionTransforms | None,
+    *,
+    singly: bool,
+    up_to: int = NO_END,
 ) -> Sequence[OutgoingBatch]:
     """Make the target's batches of the records from ``position`` on: the batch as it is, or repacked where it must be.
 
     They are in order; none where nothing is left of ``batch``, which is verified. ``position`` is a source offset.
     ``assignment`` says what the target takes, and which records are skipped; ``singly``: each record is to be a batch
-    of its own.
+    of its own. With ``transforms`` records from ``up_to`` on are left for later.
 
     Raises:
         ReplicationFault: A single record is larger than the target takes, or a transform failed.
         DeadLettersWaitError: Records that transforms failed on have to be written to the dead letter topic first.
+        SchemaIdsWaitError: It is not known what the schema id of a record becomes.
     """
     codec = assignment.compress_with
     try:
         if transforms is not None:
-            return _outgoing(_transformed(batch, position, assignment, transforms, singly=singly))
+            return _outgoing(_transformed(batch, position, assignment, transforms, singly=singly, up_to=up_to))
         source_bytes = batch.size_bytes
         if codec is not None and batch.magic == 2 and batch.codec == "none":
             batch = compress_batch(batch, codec)
@@ -119,11 +126,21 @@ def outgoing_batches(
 
 
 def _transformed(
-    batch: RecordBatch, position: int, assignment: Assignment, transforms: PartitionTransforms, *, singly: bool
+    batch: RecordBatch,
+    position: int,
+    assignment: Assignment,
+    transforms: PartitionTransforms,
+    *,
+    singly: bool,
+    up_to: int,
 ) -> list[RepackedBatch]:
-    records, kept, failures = transforms.take([batch], position)
     codec = batch.codec if batch.codec != "none" else assignment.compress_with or "none"
     max_bytes = assignment.max_message_bytes
+    if not singly and up_to == NO_END and not assignment.preserve_offsets:
+        translated = transforms.translated([batch], position, codec=codec, max_batch_bytes=max_bytes)
+        if translated is not None:
+            return translated
+    records, kept, failures, _ = transforms.take([batch], position, up_to)
     if singly:
         repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, apart="records")
     else:
@@ -149,6 +166,7 @@ def merged_batches(
         RecordTooLargeError: A single record is larger than the target takes.
         ReplicationFault: A transform failed.
         DeadLettersWaitError: Records that transforms failed on have to be written to the dead letter topic first.
+        SchemaIdsWaitError: It is not known what the schema id of a record becomes.
     """
     codec, max_bytes = merged_codec(batches, assignment.compress_with), assignment.max_message_bytes
     room_bytes = merge_bytes(max_bytes)
@@ -156,8 +174,14 @@ def merged_batches(
         repacked = kernel.repack_batches(
             batches, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes, from_offset=position
         )
+    elif (
+        translated := transforms.translated(
+            batches, position, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes
+        )
+    ) is not None:
+        repacked = translated
     else:
-        records, kept, failures = transforms.take(list(single_batches(batches)), position)
+        records, kept, failures, _ = transforms.take(batches, position)
         repacked = records.pack(kept, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes)
         transforms.left_out(failures)
     return _outgoing(repacked, merged=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror_ray.model.assignment import PartitionReport
+from mirror_ray.model.fault import FAULT_KINDS
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
@@ -202,6 +203,11 @@ class PartitionReplication(PartitionSource):
         self.pipeline.lose()
         self._on(StateEvent.REMOVE)
 
+    @property
+    def _shown_reason(self) -> str | None:
+        waits = self.schema_ids_awaited
+        return faults.schema_awaited(self.source, waits) if self.reason is None and waits is not None else self.reason
+
     def report(self) -> PartitionReport:
         """Describe the partition for the coordinator."""
         progress, cause = self.progress, self.stop_cause
@@ -209,8 +215,8 @@ class PartitionReplication(PartitionSource):
             partition=self.assignment.partition,
             epoch=self.assignment.epoch,
             state=self.state.shown if cause is None else "stopped",
-            reason=self.reason if cause is None else cause.text,
-            trouble=self.fault,
+            reason=self._shown_reason if cause is None else cause.text,
+            trouble=self.fault if self.fault is not None and self.fault.kind in FAULT_KINDS else None,
             anchor=self.acknowledged,
             source_end=self.source_end,
             high_watermark=self.high_watermark,

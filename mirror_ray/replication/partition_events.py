@@ -35,6 +35,12 @@ class PartitionEvents(Protocol):
     def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
         """The dead letter topic has these."""
 
+    def schema_ids_learned(self, copy: PartitionReplication) -> None:
+        """More is known of what schema ids become."""
+
+    def schema_ids_overdue(self, copy: PartitionReplication) -> None:
+        """The partition waits for long for what a schema id becomes."""
+
     def waiting(self, copy: PartitionReplication, reason: str) -> None:
         """The partition waits, for this reason."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from mirror_ray.model.assignment import NO_END
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
 from mirror_ray.records.batch import RecordBatch, iter_batches, rewrite, verify
 from mirror_ray.records.batch_run import BatchRun, iter_runs, single_batches
@@ -15,9 +16,9 @@ from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.merge_rules import MERGE_BYTES, MergingBatches, is_merged, largest_in_runs
 from mirror_ray.replication.outgoing_batch import OutgoingBatch, merged_batches, outgoing_batches
-from mirror_ray.replication.partition_data import PartitionData
 from mirror_ray.replication.partition_states import CopyState, Recovery, StateEvent
-from mirror_ray.replication.partition_transforms import DeadLettersWaitError, WaitingDeadLetters
+from mirror_ray.replication.partition_transforms import DeadLettersWaitError, SchemaIdsWaitError
+from mirror_ray.replication.partition_waits import PartitionWaits
 from mirror_ray.replication.realignment import CleanedError
 
 #: A batch behind gaps waits in memory until they are filled, some hundred a second: other partitions want memory, too.
@@ -26,7 +27,7 @@ _ASKED_BEHIND_GAPS_BYTES: Final = 64 << 10
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class PartitionSource(PartitionData):
+class PartitionSource(PartitionWaits):
     """Takes what was fetched, and what the source's leader answered."""
 
     @property
@@ -39,11 +40,6 @@ class PartitionSource(PartitionData):
     def fetch_limit_bytes(self) -> int | None:
         """What to ask for at most; None: there is no limit of its own."""
         return _ASKED_BEHIND_GAPS_BYTES if self.has_gaps else None
-
-    @property
-    def dead_letters(self) -> WaitingDeadLetters | None:
-        """What is to be written to the dead letter topic before more is fetched."""
-        return None if self.transforms is None else self.transforms.waiting
 
     @property
     def fetched_all(self) -> bool:
@@ -77,11 +73,14 @@ class PartitionSource(PartitionData):
         return batches
 
     def _split(self, records: memoryview) -> Sequence[RecordBatch | BatchRun]:
-        if self.transforms is not None or not (self.merge and self.position.known):
+        transforms, assigned = self.transforms, self.assignment
+        if (transforms is not None and transforms.chain.steps) or not (self.merge and self.position.known):
             return iter_batches(records)
-        assigned = self.assignment
         largest = largest_in_runs(
-            assigned.max_message_bytes, assigned.compress_with, preserved=assigned.preserve_offsets
+            assigned.max_message_bytes,
+            assigned.compress_with,
+            transformed=transforms is not None,
+            preserved=assigned.preserve_offsets,
         )
         return iter_runs(records, largest, MERGE_BYTES)
 
@@ -120,7 +119,9 @@ class PartitionSource(PartitionData):
         except DeadLettersWaitError as waiting:
             # What came with them is looked at, too, if it follows them.
             later = single_batches(following) if waiting.batches[-1] is batch else ()
-            self._await_dead_letters(waiting.batches, later, select)
+            self._await_dead_letters(chain(waiting.batches, _selected(later, select)))
+        except SchemaIdsWaitError as waiting_for:
+            self._await_schema_ids(waiting_for.waits)
         if 0 <= self.source_end <= self.process_offset:
             self._at_end()
 
@@ -154,23 +155,6 @@ class PartitionSource(PartitionData):
             else:
                 self._realign(batch)
 
-    def _await_dead_letters(
-        self, failing: Iterable[RecordBatch], following: Iterable[RecordBatch], select: CommittedOnly
-    ) -> None:
-        """Go no further before the dead letters of what follows are written; then it is fetched again."""
-        if self.transforms is not None:
-            self.transforms.hold(chain(failing, _selected(following, select)), self.process_offset)
-        self.fetch_offset = self.process_offset
-        self.fetch_epoch = (self.pipeline.newest or self.acknowledged).source_epoch
-        self._on(StateEvent.RECORDS_FAILED)
-
-    def dead_letters_written(self, letters: WaitingDeadLetters) -> None:
-        """Go on: the dead letter topic has these on all in-sync replicas."""
-        if self.transforms is not None:
-            self.transforms.written(letters)
-            if self.state is CopyState.AWAITING_DEAD_LETTERS and self.transforms.waiting is None:
-                self._on(StateEvent.DEAD_LETTERS_WRITTEN)
-
     def block(self, error: Exception) -> None:
         """Go on to this point and no further; what is queued is still sent."""
         self.blocked_by = error
@@ -182,15 +166,25 @@ class PartitionSource(PartitionData):
         elif self.state is CopyState.REALIGNING:
             self._on(StateEvent.END_REACHED)
 
-    def _take(self, batch: RecordBatch, position: int) -> None:
-        """Queue what lies at ``position`` or behind it."""
+    def _take(self, batch: RecordBatch, position: int, up_to: int = NO_END) -> None:
+        """Queue what lies at ``position`` or behind it, before ``up_to``.
+
+        Where it is not known what a record's schema id becomes, what lies before that record alone.
+        """
         queued_to = position
         singly = position < self._singly_to
-        for outgoing in outgoing_batches(batch, position, self.assignment, self.transforms, singly=singly):
+        try:
+            made = outgoing_batches(batch, position, self.assignment, self.transforms, singly=singly, up_to=up_to)
+        except SchemaIdsWaitError as waiting:
+            self._take(batch, position, waiting.waits.offset)
+            self.process_offset = waiting.waits.offset
+            raise
+        for outgoing in made:
+            outgoing.source_next = min(outgoing.source_next, up_to)
             self._queue(outgoing)
             queued_to = outgoing.source_next
-        if queued_to < batch.next_offset:
-            self._skip_gap(batch)
+        if queued_to < min(batch.next_offset, up_to):
+            self._skip_gap(batch, up_to)
 
     @property
     def _merges_here(self) -> bool:
@@ -231,7 +225,7 @@ class PartitionSource(PartitionData):
         """What becomes of batches together; None: one of them can't be taken as the others are."""
         try:
             merged = merged_batches(batches, position, self.assignment, self.transforms)
-        except (CorruptBatchError, RecordTooLargeError, ReplicationFault, DeadLettersWaitError):
+        except (CorruptBatchError, RecordTooLargeError, ReplicationFault, DeadLettersWaitError, SchemaIdsWaitError):
             return None
         gaps = any(len(outgoing.runs) > 1 for outgoing in merged)
         return None if gaps and self.assignment.preserve_offsets else merged
@@ -261,14 +255,14 @@ class PartitionSource(PartitionData):
             outgoing.uncompressed_bytes = self.tally.sample(batch)
         self.pipeline.add(outgoing)
 
-    def _skip_gap(self, batch: RecordBatch | BatchRun) -> None:
+    def _skip_gap(self, batch: RecordBatch | BatchRun, up_to: int = NO_END) -> None:
         """Move the position over offsets without a record to copy, once what lies before them is acknowledged."""
-        newest = self.pipeline.newest
+        newest, next_offset = self.pipeline.newest, min(batch.next_offset, up_to)
         if newest is not None:
-            if batch.next_offset > newest.source_next:
-                newest.source_next, newest.source_epoch = batch.next_offset, batch.partition_leader_epoch
+            if next_offset > newest.source_next:
+                newest.source_next, newest.source_epoch = next_offset, batch.partition_leader_epoch
         elif self.position.known:
-            self.position.skip_gap(batch.next_offset, batch.partition_leader_epoch)
+            self.position.skip_gap(next_offset, batch.partition_leader_epoch)
             if self.tally is not None:
                 self.tally.passed(self.acknowledged.source_offset)
 

@@ -23,6 +23,9 @@ class CopyState(Enum):
     RUNNING = "Records are fetched and sent."
     ASKING_SOURCE = "The source's leader is asked for the log's bounds, as soon as everything is acknowledged."
     AWAITING_DEAD_LETTERS = "Records on which a transform failed are being written to the dead letter topic."
+    AWAITING_SCHEMA_IDS = (
+        "It is not known yet what the schema id of the next record becomes; what lies before it is sent."
+    )
     BLOCKED = "The next source batch can't be replicated: what lies before it is sent, then the partition stops."
     DRAINING = "Nothing more is fetched; what was fetched is sent."
     LEAVING = "The partition is released without a known position: only answers under way are awaited."
@@ -34,7 +37,7 @@ class CopyState(Enum):
         self.fetches = self.name in {"REALIGNING", "RUNNING"}
         #: Whether the target's log end was read and fits, so that what is buffered may be sent.
         self.sends = self.fetches or self.name in {
-            *("UNPLACED", "ASKING_SOURCE", "AWAITING_DEAD_LETTERS", "BLOCKED", "DRAINING")
+            *("UNPLACED", "ASKING_SOURCE", "AWAITING_DEAD_LETTERS", "AWAITING_SCHEMA_IDS", "BLOCKED", "DRAINING")
         }
         #: Whether a batch was refused since the target's log end was read.
         self.refused = self.name in {"REFUSED", "STOPPED_REFUSED"}
@@ -64,6 +67,9 @@ class StateEvent(Enum):
     LEADER_MOVED = "another broker is to be fetched from"
     RECORDS_FAILED = "a transform failed on records that go to the dead letter topic"
     DEAD_LETTERS_WRITTEN = "the dead letter topic holds them"
+    SCHEMA_IDS_MISSING = "a record has a schema id that is not known, or in a field that is undecided"
+    SCHEMA_IDS_KNOWN = "what it lacked is known"
+    SCHEMA_IDS_KNOWN_TO_REALIGN = "what it lacked is known, and not all was passed over"
     BATCH_UNUSABLE = "a fetched batch is corrupt, or holds a record that can't be copied"
     BATCH_REFUSED = "the target refused a batch"
     CONNECTION_LOST = "the batches in flight will not be answered"
@@ -93,6 +99,7 @@ class Recovery(Enum):
     SOURCE_ANSWERED = "the source's leader answered a fetch"
     COMMITTED = "the target committed a batch"
     CAUGHT_UP = "all that the source has is acknowledged"
+    SCHEMA_IDS_KNOWN = "what a record lacked is known"
 
 
 class Transition(NamedTuple):
@@ -110,7 +117,10 @@ _S, _E, _I = CopyState, StateEvent, Instruction
 Row = tuple[StateEvent, tuple[CopyState, ...], CopyState, tuple[Instruction, ...]]
 
 #: A sender may have batches of the partition.
-_ATTACHED = (_S.UNPLACED, _S.RUNNING, _S.ASKING_SOURCE, _S.AWAITING_DEAD_LETTERS, _S.BLOCKED)
+_ATTACHED = (
+    *(_S.UNPLACED, _S.RUNNING, _S.ASKING_SOURCE, _S.AWAITING_DEAD_LETTERS),
+    *(_S.AWAITING_SCHEMA_IDS, _S.BLOCKED),
+)
 _PLACED = (*_ATTACHED, _S.REALIGNING)
 _READS_TARGET = (_S.ESTABLISHING, _S.REFUSED, _S.STOPPED, _S.STOPPED_REFUSED)
 _ASSIGNED = (*_PLACED, *_READS_TARGET, _S.DRAINING, _S.LEAVING)
@@ -136,6 +146,9 @@ ROWS: Final[tuple[Row, ...]] = (
     (_E.LEADER_MOVED, _FETCHES, _S.UNPLACED, (_I.STOP_FETCHING, _I.PLACE)),
     (_E.RECORDS_FAILED, (_S.RUNNING,), _S.AWAITING_DEAD_LETTERS, (_I.UPDATE_FETCH,)),
     (_E.DEAD_LETTERS_WRITTEN, (_S.AWAITING_DEAD_LETTERS,), _S.RUNNING, (_I.UPDATE_FETCH,)),
+    (_E.SCHEMA_IDS_MISSING, _FETCHES, _S.AWAITING_SCHEMA_IDS, (_I.UPDATE_FETCH,)),
+    (_E.SCHEMA_IDS_KNOWN, (_S.AWAITING_SCHEMA_IDS,), _S.RUNNING, (_I.UPDATE_FETCH,)),
+    (_E.SCHEMA_IDS_KNOWN_TO_REALIGN, (_S.AWAITING_SCHEMA_IDS,), _S.REALIGNING, (_I.UPDATE_FETCH,)),
     (_E.BATCH_UNUSABLE, _FETCHES, _S.BLOCKED, (_I.UPDATE_FETCH,)),
     # The target. What was in flight when a partition went back is still answered.
     (_E.BATCH_REFUSED, _ATTACHED, _S.REFUSED, _RESTART),
@@ -176,6 +189,7 @@ OVER_BY: Final[dict[str | None, frozenset[Recovery]]] = {
     "copy_lost": frozenset({Recovery.POSITION_FOUND}),
     "record_refused": frozenset({Recovery.COMMITTED}),
     "transform_failed": frozenset({Recovery.COMMITTED, Recovery.CAUGHT_UP}),
+    "schema_missing": frozenset({Recovery.SCHEMA_IDS_KNOWN, Recovery.COMMITTED, Recovery.CAUGHT_UP}),
     None: frozenset({Recovery.COMMITTED, Recovery.CAUGHT_UP}),
 }
 

@@ -17,7 +17,7 @@ from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, reaching_into, records_of
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
-from mirror_ray.replication.partition_transforms import PartitionTransforms, copied_of
+from mirror_ray.replication.partition_transforms import PartitionTransforms, SchemaIdsWaitError, copied_of
 from mirror_ray.replication.preserved_walk import PreservedWalk
 from mirror_ray.replication.target_log import TargetContents, TargetLog, content_of, last_copied, to_be_scanned
 
@@ -50,6 +50,7 @@ class SourceWalk:
 
         Raises:
             CleanedError: The last one is another record; or that is not known, and records are missing.
+            SchemaIdsWaitError: The last one may be behind a record whose schema id is not known; nothing was passed.
         """
         self._gaps |= batch.base_offset > position
         whole = batch.base_offset >= position and not reaching_into(batch, batch.base_offset, self.skip)
@@ -57,7 +58,13 @@ class SourceWalk:
             self.records -= batch.count
             self._gaps |= batch.is_compacted
             return None
-        records = copied_of(batch, position, self.skip, self.transforms)
+        records: Sequence[DecodedRecord]
+        try:
+            records = copied_of(batch, position, self.skip, self.transforms)
+        except SchemaIdsWaitError as waiting:
+            if self.records > len(waiting.before):
+                raise
+            records = waiting.before
         if self.records > len(records):
             self.records -= len(records)
             self._gaps |= batch.magic == 2 and batch.is_compacted
@@ -65,7 +72,9 @@ class SourceWalk:
         last = records[self.records - 1]
         if not self._is_last(last, batch):
             raise CleanedError
-        return last.offset + 1 if self.records < len(records) else batch.next_offset
+        # Records that fail behind the last one of a part may not be in the dead letter topic yet.
+        in_parts = self.transforms is not None and self.transforms.sends_parts
+        return last.offset + 1 if self.records < len(records) or in_parts else batch.next_offset
 
     def ended(self, position: int) -> int:
         """The source has no more records at ``position``.

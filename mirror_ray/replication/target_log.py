@@ -238,7 +238,25 @@ def _scanned(anchor: OffsetPair, log: TargetLog, assignment: Assignment, sent: S
     if ours < 0:
         left_to = scan_start(anchor, log) if log.tail is None else log.tail.next_offset
         raise ReplicationFault(faults.lost_ours(assignment, anchor, -ours, left_to))
+    if assignment.preserve_offsets:
+        _check_places(anchor, log, assignment, ours)
     return ours
+
+
+def _check_places(anchor: OffsetPair, log: TargetLog, assignment: Assignment, ours: int) -> None:
+    """Check, where offsets are preserved, that our records and what fills gaps take just the offsets that there are.
+
+    A broker that has forgotten our producer may have appended a batch in the place of one that failed, or twice.
+    """
+    start = anchor.target_offset
+    room = log.end - start - sum(gap.end - max(gap.start, start) for gap in log.filled if gap.end > start)
+    complete = log.complete_from <= start and assignment.foreign_to <= start
+    if ours > room or (complete and ours < room):
+        text = (
+            f"remote topic {assignment.target} has room for {room} records behind offset {start}, and the sequences of "
+            f"its producer say {ours}: records are missing, or there twice"
+        )
+        raise ReplicationFault(faults.copy_lost(anchor, text))
 
 
 def _decides(anchor: OffsetPair, log: TargetLog) -> bool:

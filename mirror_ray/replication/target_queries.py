@@ -29,8 +29,9 @@ async def query_epoch_ends(
     """
     rounds: list[dict[TopicPartition, PartitionReplication]] = []
     for copy in copies:
-        partition, epoch = copy.assignment.target, copy.acknowledged.target_epoch
-        if copy.needs_scan and 0 <= epoch < ends[partition].leader_epoch and not ends[partition].error_code:
+        partition, pair = copy.assignment.target, copy.acknowledged
+        end = ends[partition]
+        if copy.needs_scan and pair.is_of_earlier_leader(end.leader_epoch) and not end.error_code:
             # A request names a partition once.
             free = next((asked for asked in rounds if partition not in asked), None)
             if free is None:

@@ -82,6 +82,13 @@ class FlowStateTopic:
             return record.producer_id
         return self.records.flow.producer_id if self.records.flow is not None else -1
 
+    def with_own_producer(self, record: PartitionRecord) -> PartitionRecord:
+        """The record, such that its partition keeps its producer when the flow gets another one."""
+        flow = self.records.flow
+        if flow is None or flow.producer_id < 0 or record.producer_id is not None:
+            return record
+        return replace(record, producer_id=flow.producer_id, producer_epoch=flow.producer_epoch)
+
     def epoch(self, partition: TopicPartition) -> int:
         """Of a partition's last assignment."""
         return self.records.grants.get(partition, GrantRecord()).epoch
@@ -162,7 +169,8 @@ class BothStates:
     ) -> dict[str, Document | None]:
         """The documents by which the flow back goes on: by ``records``, and with topics that are copied ``anew``.
 
-        It gets another producer, so that each partition's sequences may go on wherever they have to.
+        It gets another producer, so that each partition's sequences may go on wherever they have to. Partitions that
+        are not reversed, as those of heartbeats, keep theirs: it tells what it has written behind an unsettled pair.
         """
         state = self.back.records
         known = state.flow or FlowRecord(
@@ -179,9 +187,10 @@ class BothStates:
             documents |= schema.START.documents(topic, None)
         for partition in state.resolutions:
             documents |= schema.RESOLUTION.documents(partition, None)
-        for partition in state.partitions:
-            if partition not in records and partition.topic in anew:
-                documents |= schema.PARTITION.documents(partition, None)
+        for partition, record in state.partitions.items():
+            if partition not in records:
+                kept = None if partition.topic in anew else self.back.with_own_producer(record)
+                documents |= schema.PARTITION.documents(partition, kept)
         for partition, record in records.items():
             documents |= schema.PARTITION.documents(partition, record)
         return documents

@@ -24,6 +24,8 @@ _NAME: Final = "spark"
 #: A verification may take an hour; the waiting command then ends, and is to be given again.
 _MOST_WAIT_S: Final = 600.0
 _RETRY_S: Final = 0.5
+#: In the text of Ray's error.
+_TAKEN: Final = "already exists"
 
 
 def reserve(
@@ -42,9 +44,9 @@ def reserve(
     while True:
         try:
             group: PlacementGroup = placement_group(bundles, strategy="PACK", name=_NAME)
-        except RayError:
-            # Ray has no error of its own for a name that is taken.
-            if not _is_taken():
+        except RayError as error:
+            # Ray has no error of its own for a name that is taken, and it may be free again by now.
+            if _TAKEN not in str(error) and not _is_taken():
                 raise
         else:
             _put(f"{work} of {whoami()}, process {os.getpid()}, since {time.strftime('%H:%M:%S')}")

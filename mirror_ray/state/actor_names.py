@@ -23,6 +23,11 @@ def gateway_name(system: str) -> str:
     return f"{system}:gateway"
 
 
+def schema_sync_name(system: str) -> str:
+    """Ray actor name of the system's schema sync."""
+    return f"{system}:schemas"
+
+
 def checkpoint_name(system: str, number: int) -> str:
     """Ray actor name of the system's checkpoint actor ``number``, from 0."""
     return f"{system}:checkpoint:{number}"
@@ -45,7 +50,8 @@ def checkpoint_number(system: str, actor_name: str) -> int | None:
 
 def is_actor_of(system: str, actor_name: str) -> bool:
     """Whether an actor name is one of this system's."""
-    return actor_name in (coordinator_name(system), heartbeat_name(system), gateway_name(system)) or (
+    alone = (coordinator_name(system), heartbeat_name(system), gateway_name(system), schema_sync_name(system))
+    return actor_name in alone or (
         replicator_number(system, actor_name) is not None or checkpoint_number(system, actor_name) is not None
     )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.transforms.columns import DecodedColumns, RecordColumns, read_records
-from mirror_ray.transforms.record import Record
+from mirror_ray.transforms.framing import IdIssue
+from mirror_ray.transforms.record import Record, encode_fields
+from mirror_ray.transforms.schema_ids import STEP, AbsentSchemaError, TopicSchemaIds
 from mirror_ray.transforms.transform import Result, Transform, fields_read
 
 
@@ -40,18 +42,29 @@ class ChainResult(NamedTuple):
     failures: list[TransformFailure]
 
 
+class SchemaIdsWait(NamedTuple):
+    """Records that can't be translated yet."""
+
+    #: Source offset of the first of them.
+    offset: int
+    #: What they lack, of that one first.
+    lacks: tuple[IdIssue, ...]
+
+
 class TransformedRecords(NamedTuple):
     """What became of records in columns, which are changed."""
 
     records: RecordColumns
     #: Their numbers, in order, without what was left out, what failed, and what goes elsewhere.
-    kept: list[int]
+    kept: Sequence[int]
     failures: list[TransformFailure]
+    #: Why nothing is kept; then failures are those before it alone.
+    waits: SchemaIdsWait | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TransformChain:
-    """Transforms in their order; not empty. What one leaves out, or fails on, the next ones do not see.
+    """Transforms in their order, then the schema ids; not empty. What one leaves out, or fails on, is no more seen.
 
     Where they route, each remote topic has a chain of these same steps, of which one alone keeps a record.
     """
@@ -61,6 +74,8 @@ class TransformChain:
     identity: str
     #: Records for it are kept; empty: those that no transform sends elsewhere.
     destination: str = ""
+    #: None: ids are no concern of it.
+    schema_ids: TopicSchemaIds | None = None
 
     #: What any of them reads.
     reads: frozenset[str] = field(init=False)
@@ -80,21 +95,45 @@ class TransformChain:
         return any(getattr(step.transform, "destinations", ()) for step in self.steps)
 
     def apply(self, source: TopicPartition, records: Sequence[DecodedRecord]) -> ChainResult:
-        """Send records of one source partition, in order, through all steps.
+        """Send records of one source partition, in order, through all steps; up to one whose schema id is not known.
 
         Raises:
             CorruptBatchError: The bytes of one are no record.
         """
-        columns, kept, failures = self.run(source, DecodedColumns(records))
+        columns, kept, failures, waits = self.run(source, DecodedColumns(records))
+        if waits is not None:
+            return self.apply(source, [record for record in records if record.offset < waits.offset])
         return ChainResult(columns.decoded(kept), failures)
 
     def run(self, source: TopicPartition, records: RecordColumns) -> TransformedRecords:
         """Send records of one source partition, in order, through all steps; they are changed to what comes out."""
-        before = read_records(records, source, self.reads)
+        numbers: Sequence[int] = range(len(records))
+        failures: list[TransformFailure] = []
+        elsewhere: Collection[int] = ()
+        before: Sequence[Record] = ()
+        if self.steps:
+            before = read_records(records, source, self.reads)
+            numbers, elsewhere = self._run_steps(before, records, failures)
+        waits, ids = None, self.schema_ids
+        if ids is not None and ids.known is not None:
+            # Of records that go elsewhere, too: they fail, and wait, in all chains alike.
+            done = records.translate(numbers, ids.known, key=ids.framing("key"), value=ids.framing("value"))
+            if done.issues:
+                numbers, waits = _unobstructed(done.issues, before, records, numbers, failures)
+        failures.sort(key=lambda failure: failure.record.offset)
+        if waits is not None:
+            failures = [failure for failure in failures if failure.record.offset < waits.offset]
+        elif elsewhere:
+            numbers = [number for number in numbers if number not in elsewhere]
+        return TransformedRecords(records, numbers, failures, waits)
+
+    def _run_steps(
+        self, before: Sequence[Record], records: RecordColumns, failures: list[TransformFailure]
+    ) -> tuple[Sequence[int], Collection[int]]:
+        """Numbers of the records that come out, and of those among them that go to another remote topic."""
         # The records that are left, as they are so far, and their numbers.
         after: Sequence[Record] = before
         numbers: Sequence[int] = range(len(before))
-        failures: list[TransformFailure] = []
         for step in self.steps:
             after, numbers = _applied(step, after, numbers, records, failures)
         changed = [
@@ -106,15 +145,45 @@ class TransformChain:
             TransformFailure(records.decoded([number])[0], self.steps[-1].name, error)
             for number, error in unwritten.items()
         )
-        failures.sort(key=lambda failure: failure.record.offset)
-        if self.destination == "" and not (unwritten or self.routes):
-            return TransformedRecords(records, list(numbers), failures)
-        kept = [
-            number
-            for number, result in zip(numbers, after, strict=True)
-            if number not in unwritten and result.destination == self.destination
-        ]
-        return TransformedRecords(records, kept, failures)
+        elsewhere: set[int] = set()
+        if self.destination != "" or self.routes:
+            elsewhere = {
+                number for number, result in zip(numbers, after, strict=True) if result.destination != self.destination
+            }
+        if unwritten:
+            numbers = [number for number in numbers if number not in unwritten]
+        return numbers, elsewhere
+
+
+def _unobstructed(
+    issues: Sequence[IdIssue],
+    before: Sequence[Record],
+    records: RecordColumns,
+    numbers: Sequence[int],
+    failures: list[TransformFailure],
+) -> tuple[Sequence[int], SchemaIdsWait | None]:
+    """The numbers that nothing is in the way of, none where any must wait; ``before``: as steps got the records."""
+    lacks = tuple(issue for issue in issues if issue.kind != "absent-id")
+    absent = {issue.number: issue for issue in reversed(issues) if issue.kind == "absent-id"}
+    found = _of_source(list(absent), before, records)
+    failures += (
+        TransformFailure(record, STEP, AbsentSchemaError(issue))
+        for record, issue in zip(found, absent.values(), strict=True)
+    )
+    if lacks:
+        return (), SchemaIdsWait(records.offsets()[lacks[0].number], lacks)
+    return [number for number in numbers if number not in absent], None
+
+
+def _of_source(numbers: Sequence[int], before: Sequence[Record], records: RecordColumns) -> Sequence[DecodedRecord]:
+    """Records as the source has them, whatever transforms have made of them."""
+    if not before or not numbers:
+        return records.decoded(numbers)
+    offsets, keys, values, headers = records.offsets(), records.keys(), records.values(), records.headers()
+    return [
+        encode_fields(offsets[number], keys[number], values[number], headers[number], before[number].timestamp_ms)
+        for number in numbers
+    ]
 
 
 def _applied(

@@ -12,9 +12,11 @@ from mirror_ray.model.errors import CorruptBatchError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records import kernel
 from mirror_ray.records.batch import HEADER_BYTES, Codec, RecordBatch
+from mirror_ray.records.batch_run import BatchRun, single_batches
 from mirror_ray.records.decode import HEADERS_LIMIT, DecodedRecord, read_varint, records_from
 from mirror_ray.records.repack import encode, pack
 from mirror_ray.records.repacked_batch import RepackedBatch
+from mirror_ray.transforms.framing import Framing, IdIssue, IdTranslations, SchemaIdTranslator, TranslatedIds
 from mirror_ray.transforms.record import ENCODING, FIELDS, UNREAD, Fields, Headers, Record, encode_result
 
 #: Of a record in a batch, beside key, value and headers.
@@ -52,6 +54,15 @@ class RecordColumns(Protocol):
         A field that is ``UNREAD`` stays as the source has it, and a record that comes out the same keeps its bytes.
         """
 
+    def translate(
+        self, numbers: Sequence[int], translations: IdTranslations, *, key: Framing, value: Framing
+    ) -> TranslatedIds:
+        """Change the schema ids of records, with what was changed before; the last that is done to them.
+
+        A record with an id that the source registry does not have is left as it is. Where an id is not known, or looks
+        like one in an undecided field, all are.
+        """
+
     def pack(
         self, numbers: Sequence[int], *, codec: Codec, max_batch_bytes: int, merge_bytes: int = 0
     ) -> list[RepackedBatch]:
@@ -65,7 +76,9 @@ class RecordColumns(Protocol):
         """
 
 
-def columns_of(batches: Sequence[RecordBatch], from_offset: int, leave_out: Sequence[tuple[int, int]]) -> RecordColumns:
+def columns_of(
+    batches: Sequence[RecordBatch | BatchRun], from_offset: int, leave_out: Sequence[tuple[int, int]]
+) -> RecordColumns:
     """Open verified batches: their records from ``from_offset`` on, without those in the ranges ``leave_out``.
 
     A range does not include its end.
@@ -77,7 +90,7 @@ def columns_of(batches: Sequence[RecordBatch], from_offset: int, leave_out: Sequ
         return KernelColumns(kernel.columns(batches, from_offset, leave_out))
     records: list[DecodedRecord] = []
     ends: list[tuple[RecordBatch, int]] = []
-    for batch in batches:
+    for batch in single_batches(batches):
         records += records_from(batch, from_offset, leave_out)
         ends.append((batch, len(records)))
     return DecodedColumns(records, ends)
@@ -128,6 +141,15 @@ class KernelColumns:
             else:
                 self._native.replace(number, timestamp_ms, tail)
         return failures
+
+    def translate(
+        self, numbers: Sequence[int], translations: IdTranslations, *, key: Framing, value: Framing
+    ) -> TranslatedIds:
+        """By the kernel; a range of numbers takes no object for each."""
+        translated, unframed, issues = kernel.translate_columns(
+            self._native, numbers, translations.native, key=key, value=value
+        )
+        return TranslatedIds(translated, unframed, list(map(IdIssue._make, issues)))
 
     def pack(
         self, numbers: Sequence[int], *, codec: Codec, max_batch_bytes: int, merge_bytes: int = 0
@@ -187,6 +209,17 @@ class DecodedColumns:
             except (TypeError, ValueError, AttributeError) as error:
                 failures.append((number, error))
         return failures
+
+    def translate(
+        self, numbers: Sequence[int], translations: IdTranslations, *, key: Framing, value: Framing
+    ) -> TranslatedIds:
+        """One by one."""
+        translator = SchemaIdTranslator(translations, key, value)
+        made = [(number, translator.translate(number, self._records[number].tail)) for number in numbers]
+        if not translator.waits:
+            for number, tail in made:
+                self._records[number] = self._records[number]._replace(tail=tail)
+        return translator.done
 
     def pack(
         self, numbers: Sequence[int], *, codec: Codec, max_batch_bytes: int, merge_bytes: int = 0

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.transforms.chain import NamedTransform, TransformChain
 from mirror_ray.transforms.record import FIELDS
+from mirror_ray.transforms.schema_ids import IDENTITY, SchemaIdRules
 from mirror_ray.transforms.transform import fields_read
 
 _ADVICE = (
@@ -44,10 +45,12 @@ class TransformChains:
         first: tuple[NamedTransform, str] | None = None,
         exempt: Callable[[str], bool] = lambda _: False,
         destination: str = "",
+        schema_ids: SchemaIdRules | None = None,
     ) -> None:
         """Load all of them. ``first``: the transform before them, with its part of the identity.
 
         ``exempt``: topics that none of these is for, whatever patterns say. ``destination``: see ``TransformChain``.
+        ``schema_ids``: what is done with ids behind them; None: nothing.
 
         Raises:
             ValueError: One can't be loaded; the text says what to do.
@@ -58,6 +61,7 @@ class TransformChains:
             (compile_patterns(values.topics), (step := load_step(values)), _identity(values, step)) for values in steps
         ]
         self._first = first
+        self._schema_ids = schema_ids
         self._known: dict[str, TransformChain | None] = {}
 
     def chain(self, topic: str) -> TransformChain | None:
@@ -76,12 +80,14 @@ class TransformChains:
         found += [
             (step, options) for pattern, step, options in self._steps if pattern is not None and pattern.fits(topic)
         ]
+        ids = None if self._schema_ids is None else self._schema_ids.of(topic)
         if not found:
-            return None
+            return None if ids is None else TransformChain((), IDENTITY, self._destination, ids)
         named = " + ".join(f"{step.name} {step.transform.version}" for step, _ in found)
         purity = "" if all(step.transform.pure for step, _ in found) else ", not pure"
         digest = hashlib.sha256(json.dumps([options for _, options in found]).encode()).hexdigest()[:12]
-        return TransformChain(tuple(step for step, _ in found), f"{named} ({digest}{purity})", self._destination)
+        identity = f"{named} ({digest}{purity})" + ("" if ids is None else f" + {IDENTITY}")
+        return TransformChain(tuple(step for step, _ in found), identity, self._destination, ids)
 
 
 def load_step(values: StepValues) -> NamedTransform:

@@ -16,12 +16,14 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import FlowName
 from mirror_ray.offsets.translator import OffsetMapTailer
+from mirror_ray.transforms.schema_ids import SchemaIdMap
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from mirror_ray.verification.first_pass import MAX_CONCURRENT_PARTITIONS, InProcessFirstPass
 from mirror_ray.verification.job import CompareJob, FirstPass
 from mirror_ray.verification.partition_log import PartitionLog
 from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict, VerifyReport
+from mirror_ray.verification.schema_ids import with_schema_ids
 from mirror_ray.verification.second_pass import SecondPass
 from mirror_ray.verification.uncompared_records import UncomparedRecords
 
@@ -57,12 +59,19 @@ class Verification:
     """Connections to the two clusters of one flow; ``verification`` makes it."""
 
     def __init__(
-        self, flow: FlowSettings, source: ClusterConnections, target: ClusterConnections, offset_map: OffsetMapTailer
+        self,
+        flow: FlowSettings,
+        source: ClusterConnections,
+        target: ClusterConnections,
+        offset_map: OffsetMapTailer,
+        schema_ids: SchemaIdMap | None = None,
     ) -> None:
         self._flow = flow
         self.source, self.target = source, target
         try:
-            self._chains = flow_chains(flow, lambda: (source.metadata.cluster_id, target.metadata.cluster_id))
+            self._chains = flow_chains(
+                flow, lambda: (source.metadata.cluster_id, target.metadata.cluster_id), schema_ids
+            )
         except ValueError as error:
             raise ConfigError(f"flow {flow.name}: transforms: {error}") from error
         self.planner = VerifyPlanner(flow, source, target, offset_map, self._chains)
@@ -129,6 +138,7 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
         # A cluster that does not answer is named at once.
         await source.refresh([])
         await target.refresh([])
+        found, schema_ids = await with_schema_ids(found, target)
         offset_map = OffsetMapTailer(
             flow.source,
             source,
@@ -146,7 +156,7 @@ async def verification(settings: MirrorSettings, flow: FlowName) -> AsyncIterato
             raise ClusterUnreachableError(
                 f"cluster {flow.target}: the segments topic could not be read within {_TIMEOUT_S:g} s{why}"
             ) from None
-        yield Verification(found, source, target, offset_map)
+        yield Verification(found, source, target, offset_map, schema_ids)
     except OSError as error:
         raise ClusterUnreachableError(f"flow {flow}: {error}") from error
     finally:

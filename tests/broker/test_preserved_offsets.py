@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, OffsetSettings, TopicSettings
-from tests.support.clusters import Clusters, TopicMaker
+from mirror_ray.kafka.admin import ClusterAdmin
+from mirror_ray.kafka.topic_editor import ClusterEditor
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.names import TopicPartition
+from tests.support.clusters import Clusters, TopicMaker, cluster_settings
 from tests.support.groups import commit, committed
-from tests.support.kafka import delete_records, delete_topic, produce, produce_transactions, sample_messages
+from tests.support.kafka import (
+    Message,
+    alter_topic,
+    delete_records,
+    delete_topic,
+    produce,
+    produce_transactions,
+    sample_messages,
+)
 from tests.support.local import LocalSystem, aside
+from tests.support.prefixes import begin_at
 from tests.support.reading import end_offsets, read_placed
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
@@ -102,3 +116,36 @@ async def test_records_that_retention_took_first_are_a_gap(clusters: Clusters, m
 
 def _until_committed(clusters: Clusters, group: str, remote: str, offset: int) -> None:
     wait_until(lambda: committed(clusters.b, group, remote, 1) == {0: offset}, 20, f"the group is at {offset}")
+
+
+async def test_nothing_expires_in_a_compacted_topic_while_its_prefix_is_deleted(
+    clusters: Clusters, make_topic: TopicMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configs are as they were afterwards; whoever dies in between leaves one that loses no record."""
+    topic = make_topic(clusters.a)
+    remote, config = f"A.{topic}", clusters.a.confluent_config()
+    await begin_at(clusters.a, TopicPartition(topic, 0), 1_000)
+    await aside(lambda: alter_topic(config, topic, {"cleanup.policy": "compact"}))
+    await aside(lambda: produce(config, topic, [Message(b"%d" % n, b"key %d" % n) for n in range(50)]))
+    found: list[dict[str, str | None]] = []
+    delete = ClusterEditor.delete_records
+
+    def own_configs(editor: ClusterAdmin) -> dict[str, str | None]:
+        configs = editor.try_describe_topic_configs([remote])[remote]
+        assert not isinstance(configs, MirrorError)
+        return {key: each.value for key, each in configs.items() if each.source == "DYNAMIC_TOPIC_CONFIG"}
+
+    def watched(editor: ClusterEditor, *arguments: Any) -> None:
+        before = own_configs(editor)
+        delete(editor, *arguments)
+        found.extend((before, own_configs(editor)))
+
+    monkeypatch.setattr(ClusterEditor, "delete_records", watched)
+    async with LocalSystem(settings(clusters, topic)) as system:
+        await same(clusters, system, topic)
+    deletes = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert found
+    assert all(each.items() >= deletes.items() for each in found)
+    own = own_configs(ClusterAdmin(cluster_settings("B", clusters.b), "test"))
+    assert own["cleanup.policy"] == "compact"
+    assert not own.keys() & {"retention.ms", "retention.bytes"}

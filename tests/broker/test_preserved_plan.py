@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
 from mirror_ray.config.settings import MirrorSettings, OffsetSettings, TopicSettings
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.offset_prefix import OffsetPrefix, fill_prefix
 from mirror_ray.kafka.state_topic import read_state
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.state.schema import decode, state_topic
 from mirror_ray.topics.plan import FlowPlan
 from mirror_ray.topics.planning import make_plan
-from tests.support.clusters import Clusters, KafkaCluster, TopicMaker, cluster_settings
-from tests.support.kafka import Message, alter_topic, delete_records, exists, produce, sample_messages
+from tests.support.clusters import Clusters, TopicMaker
+from tests.support.kafka import Message, alter_topic, exists, produce, sample_messages
 from tests.support.kinds import CLEANED_AT_ONCE
 from tests.support.local import LocalSystem, aside
+from tests.support.prefixes import begin_at, fill_log
 from tests.support.reading import end_offsets, read_placed
 from tests.support.systems import settings_of
 from tests.support.waiting import wait_until
@@ -86,8 +83,7 @@ async def test_a_prefix_that_was_begun_is_ours(clusters: Clusters, make_topic: T
     (target,) = (one for one in settings(clusters, topic).clusters.values() if one.alias == "B")
     flow = decode(await aside(lambda: read_state(target, state_topic("A")))).flow
     assert flow is not None
-    async with connected(clusters.b) as connections:
-        await fill(connections, remote, 500_000, (flow.producer_id, flow.producer_epoch))
+    await fill_log(clusters.b, remote, 500_000, (flow.producer_id, flow.producer_epoch))
     plan = await planned(settings(clusters, topic))
     assert plan.refused == ()
     assert [cost.prefix_offsets for cost in plan.preserved] == [1_500_000]
@@ -119,29 +115,3 @@ async def planned(wanted: MirrorSettings) -> FlowPlan:
     """The plan of the one flow."""
     (plan,) = (await aside(lambda: make_plan(wanted))).flows
     return plan
-
-
-@asynccontextmanager
-async def connected(cluster: KafkaCluster) -> AsyncIterator[ClusterConnections]:
-    """Connections of a test's own."""
-    connections = ClusterConnections(cluster_settings("X", cluster), "test")
-    try:
-        await connections.refresh()
-        yield connections
-    finally:
-        await connections.close()
-
-
-async def begin_at(cluster: KafkaCluster, partition: TopicPartition, start: int) -> None:
-    """Have an empty log begin elsewhere, as one that retention has shortened does."""
-    async with connected(cluster) as connections:
-        await fill(connections, partition, start, await connections.init_producer_id())
-    await aside(lambda: delete_records(cluster.confluent_config(), partition.topic, start, partition.partition))
-
-
-async def fill(connections: ClusterConnections, partition: TopicPartition, end: int, producer: tuple[int, int]) -> None:
-    """Fill an empty log."""
-    prefix = OffsetPrefix(
-        partition=partition, log_end=0, end=end, producer=producer, max_message_bytes=1_048_588, keyed=False
-    )
-    await fill_prefix(connections, prefix)

@@ -40,11 +40,16 @@ def test_leaders_move_and_a_broker_dies(
         known = admin.list_topics(remote, timeout=30).topics[remote].partitions
         return len(known) == PARTITIONS and all(len(partition.isrs) == 3 for partition in known.values())
 
-    def prefer() -> None:
-        """Give each partition back to its preferred leader."""
-        wait_until(in_sync, 60, "all replicas in sync")
+    def prefer(preferred: dict[int, int]) -> None:
+        """Give each partition back to its preferred leader; one that has just come back is refused for a while."""
         partitions = [TopicPartition(remote, number) for number in range(PARTITIONS)]
-        admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
+
+        def elected() -> bool:
+            admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
+            return leaders() == preferred
+
+        wait_until(in_sync, 60, "all replicas in sync")
+        wait_until(elected, 60, "each partition is led by its preferred replica", every_s=0.5)
         time.sleep(PEACE_S)
 
     with Production(clusters.a.confluent_config(), topic, PARTITIONS) as production:
@@ -58,14 +63,14 @@ def test_leaders_move_and_a_broker_dies(
         assert 2 not in wait_until(lambda: _none_at(2, leaders()), 30, "leaders moved").values()
         time.sleep(PEACE_S)
         trio.broker(2).start()
-        prefer()
+        prefer(before)
         assert leaders() == before
 
         trio.broker(3).kill()
         wait_until(lambda: _none_at(3, leaders()), 30, "leaders moved")
         time.sleep(PEACE_S)
         trio.broker(3).start()
-        prefer()
+        prefer(before)
         assert leaders() == before
         production.stop()
         wait_caught_up(mirror, {("A->B", topic): PARTITIONS}, 60)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.support.kafka import CODECS, Message, create_topic, produce, produce_
 from tests.support.kinds import CLEANED_AT_ONCE, LAST_YEAR_MS, compact
 from tests.support.local import LocalSystem, aside
 from tests.support.old_kafka import OldCluster
-from tests.support.reading import assert_equal_copies, read_placed
+from tests.support.reading import Record, assert_equal_copies, read_placed
 from tests.support.systems import settings_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,7 +35,8 @@ _CONFIGS: Final = {"compacted": CLEANED_AT_ONCE, "forgotten": {"retention.ms": "
 #: Many small answers, so that there is always something in flight.
 _SMALL: Final = FetchSettings(max_bytes=100_000, max_partition_bytes=25_000)
 _FORGOTTEN: Final = 40_000
-
+#: Whose offsets are translated, and whose are preserved.
+MODES: Final = ("translate", "preserve")
 
 #: The first version that a target may have.
 _FIRST_TARGET: Final = (2, 5)
@@ -49,43 +50,49 @@ def old(request: pytest.FixtureRequest) -> Iterator[OldCluster]:
 
 
 class Side:
-    """One cluster's topics and its group."""
+    """One cluster's topics, of each kind in each mode, and its group."""
 
     def __init__(self, alias: str, cluster: WithFiles, mark: str) -> None:
         self.alias, self.cluster, self.config = alias, cluster, cluster.confluent_config()
-        self.topics = {kind: f"{mark}-{alias}-{kind}" for kind in KINDS}
+        self.topics = {(mode, kind): f"{mark}-{alias}-{mode}-{kind}" for mode in MODES for kind in KINDS}
         self.group = f"{mark}-{alias}-group"
-        for kind, topic in self.topics.items():
+        for (_, kind), topic in self.topics.items():
             create_topic(self.config, topic, 2, topic_config=_CONFIGS.get(kind))
         old = [each._replace(timestamp_ms=LAST_YEAR_MS) for each in sample_messages(_FORGOTTEN, partitions=2)]
-        produce(self.config, self.topics["forgotten"], old, codec="lz4")
+        for mode in MODES:
+            produce(self.config, self.topics[mode, "forgotten"], old, codec="lz4")
         self.write(0)
-        compact(cluster, f"{mark}-{alias}")
+        for mode in MODES:
+            compact(cluster, f"{mark}-{alias}-{mode}")
         #: Behind a transaction's marker, and in the middle of batches.
         self.positions = {
-            (self.topics["transactional"], 0): 20,
-            (self.topics["zstd"], 1): 137,
-            (self.topics["none"], 0): 5,
+            (mode, self.topics[mode, kind], partition): offset
+            for mode in MODES
+            for kind, partition, offset in (("transactional", 0, 20), ("zstd", 1, 137), ("none", 0, 5))
         }
-        commit(self.cluster, self.group, self.positions)
+        committed_there = {(topic, partition): offset for (_, topic, partition), offset in self.positions.items()}
+        commit(self.cluster, self.group, committed_there)
 
     def write(self, first: int) -> None:
-        """Some hundred records to each topic but the large one, whose records are old."""
+        """Some hundred records to each topic."""
+        for mode in MODES:
+            self._write(mode, first)
+
+    def _write(self, mode: str, first: int) -> None:
         for codec in CODECS:
-            produce(self.config, self.topics[codec], sample_messages(600, partitions=2, first=first), codec=codec)
+            records = sample_messages(600, partitions=2, first=first)
+            produce(self.config, self.topics[mode, codec], records, codec=codec)
         transactions = [(sample_messages(20, partitions=2, first=first + 20 * n), n % 3 != 1) for n in range(10)]
-        produce_transactions(
-            self.config, self.topics["transactional"], transactions, transactional_id=f"{self.alias}-{first}"
-        )
+        transactional_id = f"{self.alias}-{mode}-{first}"
+        topic = self.topics[mode, "transactional"]
+        produce_transactions(self.config, topic, transactions, transactional_id=transactional_id)
         keyed = [Message(b"%d" % n, b"key %d" % (n % 7)) for n in range(first, first + 100)]
-        produce(self.config, self.topics["compacted"], keyed)
+        produce(self.config, self.topics[mode, "compacted"], keyed)
         late = [each._replace(timestamp_ms=LAST_YEAR_MS) for each in sample_messages(600, partitions=2, first=first)]
-        produce(self.config, self.topics["forgotten"], late)
+        produce(self.config, self.topics[mode, "forgotten"], late)
 
 
-def settings(
-    sides: tuple[Side, Side], mark: str, mode: Literal["translate", "preserve"] = "translate"
-) -> MirrorSettings:
+def settings(sides: tuple[Side, Side], mark: str) -> MirrorSettings:
     """A flow each way."""
     one, other = (side.alias for side in sides)
     return settings_of(
@@ -100,7 +107,7 @@ def settings(
             refresh_interval_s=0.2,
         ),
         fetch=_SMALL,
-        offsets=OffsetSettings(mode=mode),
+        offsets=OffsetSettings(mode="preserve", topics=(f"{mark}-.*-preserve-.*",)),
     )
 
 
@@ -110,38 +117,33 @@ async def copied(system: LocalSystem) -> int:
 
 
 async def test_both_ways_through_a_brokers_death(clusters: Clusters, old: OldCluster) -> None:
-    """Every record is on the other side once, in order, and groups stand at their very record."""
-    ways = await copied_both_ways(clusters, old, "translate")
-    for here, there in ways:
-        for topic in here.topics.values():
-            assert_equal_copies(here.config, there.config, topic, f"{here.alias}.{topic}")
+    """Every record is on the other side once, in order, and groups stand at their very record.
+
+    Where offsets are preserved, records and groups have the same ones.
+    """
+    for here, there in await copied_both_ways(clusters, old):
+        for (mode, kind), topic in here.topics.items():
+            remote = f"{here.alias}.{topic}"
+            if mode == "translate":
+                assert_equal_copies(here.config, there.config, topic, remote)
+            else:
+                wanted, found = read_placed(here.config, topic), read_placed(there.config, remote)
+                if kind == "compacted":
+                    # Each side has its own cleaner, which leaves the last record of each key.
+                    wanted, found = _last_of_each_key(wanted), _last_of_each_key(found)
+                assert found == wanted, topic
 
 
-async def test_offsets_are_preserved_through_a_brokers_death(clusters: Clusters, old: OldCluster) -> None:
-    """Every record has its offset on the other side, and groups have those that they have committed."""
-    ways = await copied_both_ways(clusters, old, "preserve")
-    for here, there in ways:
-        for kind, topic in here.topics.items():
-            wanted = read_placed(here.config, topic)
-            found = read_placed(there.config, f"{here.alias}.{topic}")
-            if kind == "compacted":
-                # Each side has its own cleaner, which leaves the last record of each key.
-                wanted, found = (
-                    {number: list({each[1].key: each for each in placed}.values()) for number, placed in side.items()}
-                    for side in (wanted, found)
-                )
-            assert found == wanted, topic
+def _last_of_each_key(placed: Mapping[int, Sequence[tuple[int, Record]]]) -> dict[int, list[tuple[int, Record]]]:
+    return {number: list({each[1].key: each for each in records}.values()) for number, records in placed.items()}
 
 
-async def copied_both_ways(
-    clusters: Clusters, old: OldCluster, mode: Literal["translate", "preserve"]
-) -> list[tuple[Side, Side]]:
+async def copied_both_ways(clusters: Clusters, old: OldCluster) -> list[tuple[Side, Side]]:
     """Copy topics of every kind in both directions while the old broker dies and returns; the ways that are taken."""
     mark = uuid.uuid4().hex[:6]
     sides = await aside(lambda: (Side(f"old{mark}", old, mark), Side(f"new{mark}", clusters.a, mark)))
-    config = settings(sides, mark, mode)
     ways = [sides, sides[::-1]] if old.number >= _FIRST_TARGET else [sides]
-    async with LocalSystem(config, groups=True) as system:
+    async with LocalSystem(settings(sides, mark), groups=True) as system:
 
         async def under_way() -> bool:
             return await copied(system) > _FORGOTTEN // 8
@@ -149,11 +151,11 @@ async def copied_both_ways(
         await system.wait(under_way, "some is copied")
         old.kill()
         begun = await copied(system)
-        assert begun < _FORGOTTEN * len(ways)
+        assert begun < _FORGOTTEN * len(ways) * len(MODES)
         await aside(lambda: sides[1].write(1000))
         await aside(old.start_again)
         await aside(lambda: sides[0].write(1000))
-        wanted = len(KINDS) * 2 * len(ways)
+        wanted = len(KINDS) * len(MODES) * 2 * len(ways)
 
         async def caught_up() -> bool:
             lines = await system.coordinator.partitions()
@@ -161,7 +163,7 @@ async def copied_both_ways(
             return len(lines) == len(done) == wanted
 
         await system.wait(caught_up, "everything is copied")
-        await assert_groups_are_synced(system, ways, mode)
+        await assert_groups_are_synced(system, ways)
         if len(ways) == 1:
             await assert_refused(system, sides[1].alias)
     return ways
@@ -180,10 +182,10 @@ async def assert_refused(system: LocalSystem, source: str) -> None:
     assert any("older than Kafka 2.5" in problem for problem in flow.problems), flow
 
 
-async def assert_groups_are_synced(system: LocalSystem, ways: Sequence[tuple[Side, Side]], mode: str) -> None:
+async def assert_groups_are_synced(system: LocalSystem, ways: Sequence[tuple[Side, Side]]) -> None:
     """On the other side each stands at the record at which it stands here; with preserved offsets at the offset."""
     for here, there in ways:
-        for (topic, partition), offset in here.positions.items():
+        for (mode, topic, partition), offset in here.positions.items():
             remote = f"{here.alias}.{topic}"
             place = offset
             if mode == "translate":

@@ -320,6 +320,11 @@ class Replicator:
     def waiting(self, copy: PartitionReplication, reason: str) -> None:
         """Of ``PartitionEvents``, for fetchers."""
 
+    def schema_ids_learned(self, copy: PartitionReplication) -> None:
+        """Of ``PartitionEvents``, for schema ids."""
+
+    schema_ids_overdue = schema_ids_learned
+
     def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
         """Of ``PartitionEvents``, for transforms."""
 

@@ -67,7 +67,7 @@ MUTANTS = (
     _rules("the smallest part decides on the codec", "sizes_bytes.index(«max→min»(sizes_bytes))"),
     _outgoing(
         "records before the position are merged",
-        "max_batch_bytes=max_bytes, from_offset=«position→0»\n        )\n    else",
+        "max_batch_bytes=max_bytes, from_offset=«position→0»\n        )\n    elif",
     ),
     _outgoing(
         "merged batches are larger than the target takes", "max_batch_bytes=«max_bytes→1 << 30», from_offset=position"
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     _transformed_source(
         "a record that fails stops all that was to be merged with it",
-        "RecordTooLargeError«, ReplicationFault, DeadLettersWaitError→»)",
+        "RecordTooLargeError«, ReplicationFault, DeadLettersWaitError→», SchemaIdsWaitError)",
     ),
     _transformed_source("what transforms left nothing of goes through them again", "if «merged is None→not merged»:"),
     _transformed_source(
@@ -93,10 +93,7 @@ MUTANTS = (
     _transformed_source(
         "dead letters are written one by one", "raise DeadLettersWaitError(«batches[number:]→batches[number:][:1]»)"
     ),
-    _transformed(
-        "records before the position are transformed and merged",
-        "transforms.take(list(single_batches(batches)), «position→0»)",
-    ),
+    _transformed("records before the position are transformed and merged", "transforms.take(batches, «position→0»)"),
     _transformed(
         "what transforms made is larger than the target takes",
         "merge_bytes=room_bytes, max_batch_bytes=«max_bytes→1 << 30»)",
@@ -111,7 +108,7 @@ MUTANTS = (
     _transforms("a later failure hides behind one that was written", "and «failures[-1]→failures[0]».record.offset"),
     _transforms(
         "failures are counted before they are left out",
-        "raise DeadLettersWaitError(batches)\n«→        self.left_out(failures)\n»",
+        "raise DeadLettersWaitError(list(single_batches(batches)))\n«→        self.left_out(failures)\n»",
     ),
     _kernel("the position goes on at the last record", "next_source_offset=«following→last»,"),
 )

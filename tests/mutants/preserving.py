@@ -10,11 +10,15 @@ _source = mutants_of("replication/partition_source", *_TESTS)
 _pipeline = mutants_of("replication/pipeline", *_TESTS)
 _position = mutants_of("replication/position", *_TESTS)
 _log = mutants_of("replication/target_log", *_TESTS)
+_places = mutants_of("replication/target_log", "replication/target_log", *_TESTS)
 _walk = mutants_of("replication/preserved_walk", *_TESTS)
 _realignment = mutants_of("replication/realignment", *_TESTS)
 _outgoing = mutants_of("replication/outgoing_batch", *_TESTS)
 _rules = mutants_of("replication/merge_rules", *_TESTS)
 _gaps = mutants_of("replication/offset_gaps", *_TESTS)
+_translation = mutants_of("offsets/translation", "offsets/translation")
+_filler = mutants_of("replication/gap_filler", "replication/gap_filler")
+_lifecycle = mutants_of("replication/lifecycle", "replication/lifecycle")
 _cost = mutants_of("topics/preservation", "topics/preservation")
 _prefixes = mutants_of("coordinator/offset_prefixes", "coordinator/start_positions")
 
@@ -50,6 +54,9 @@ MUTANTS = (
     _rules("compacted batches are in runs", "if size« and not preserved→» else 0"),
     _realignment("what the source has lost is taken for a gap", "and «start > self.end.target_offset→False»:"),
     _log("a log whose batches were removed is given up", "not sent.nothing« and not assignment.preserve_offsets→»:"),
+    _places("records that are missing in the log are not missed", "if «ours > room or →»(complete"),
+    _places("records that are there twice are not noticed", "if ours > room« or (complete and ours < room)→»:"),
+    _places("markers take no room", "log.end - start« - sum(→ - 0 * sum(»gap.end - max("),
     _log("markers are taken for somebody else's", "and («batch.is_control or →»is_filler(batch)):"),
     _log("fillers are taken for somebody else's", "and (batch.is_control« or is_filler(batch)→»):"),
     _walk(
@@ -63,4 +70,16 @@ MUTANTS = (
     _prefixes(
         "the bound is of one partition", "prefix_refusal(topic, remote, «sum→max»(missing.values()), self._most)"
     ),
+    _translation(
+        "a gap that is not filled yet counts as copied", "copied_to = «head.target if preserved else →»head.source"
+    ),
+    _lifecycle(
+        "a position that is found at the source's end is not published",
+        "may be days away.\n«        self._on_changed(copy)\n→»",
+    ),
+    _filler(
+        "a gap that was filled under another leader counts",
+        "if «copy.acknowledged.is_of_earlier_leader(found.leader_epoch)→False»:",
+    ),
+    _filler("a gap behind which somebody wrote counts", "if «found.end_offset > end→False»:"),
 )

@@ -9,12 +9,14 @@ _partition = mutants_of("replication/partition", "replication/partition", "repli
 _states = mutants_of("replication/partition_states", "replication/partition_states", "replication/partition")
 _data = mutants_of("replication/partition_data", "replication/partition", "replication/lifecycle", _MODEL)
 _source = mutants_of("replication/partition_source", "replication/partition", _MODEL)
+_waits = mutants_of("replication/partition_waits", "replication/partition")
 _position = mutants_of("replication/position", "replication/position", "replication/partition", _MODEL)
 _realignment = mutants_of("replication/realignment", "replication/realignment", "replication/position", _MODEL)
 _log = mutants_of("replication/target_log", "replication/target_log", "replication/realignment")
 _walk = mutants_of(
     "replication/realignment", "replication/realignment", "replication/position", "replication/transformed_partition"
 )
+_translated_walk = mutants_of("replication/realignment", "replication/schema_ids_partition")
 _queries = mutants_of("replication/log_end_queries", "replication/log_end_queries")
 _pipeline = mutants_of("replication/pipeline", "replication/partition", _MODEL)
 _anchor = mutants_of("model/offset_pair", "model/anchor")
@@ -56,7 +58,7 @@ MUTANTS = (
         "the source's leader epoch is not read on",
         "«            self.fetch_epoch = max(self.fetch_epoch, batches[-1].partition_leader_epoch)\n→»",
     ),
-    _source(
+    _waits(
         "the source's leader epoch is lost with a wait", "«(self.pipeline.newest or self.acknowledged).source_epoch→-1»"
     ),
     _source("no checksum is compared", "«                verify(batch)\n→»"),
@@ -175,9 +177,14 @@ MUTANTS = (
         "return «log.end > anchor.target_offset and log.tail is None→False»",
     ),
     _log("a log is scanned behind its cut", "return «min(anchor.target_offset, log.agrees_to)→anchor.target_offset»"),
+    _translated_walk(
+        "dead letters behind a part of a batch are lost",
+        "self.transforms is not None and «self.transforms.sends_parts→False»",
+    ),
+    _translated_walk("a place before what waits is not found", "if self.records > «len(waiting.before)→0»:"),
     _walk(
         "copying goes on behind the batch",
-        "return «last.offset + 1 if self.records < len(records) else →»batch.next_offset",
+        "return «last.offset + 1 if self.records < len(records) or in_parts else →»batch.next_offset",
     ),
     _walk(
         "the last record is not compared",

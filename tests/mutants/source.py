@@ -12,6 +12,8 @@ _batch = mutants_of("records/batch", "records/batch")
 _repack = mutants_of("records/repack", "records/repack")
 _columns = mutants_of("transforms/columns", "transforms/columns")
 _chain = mutants_of("transforms/chain", "transforms/columns", "transforms/routes")
+_ids = mutants_of("transforms/chain", "transforms/schema_ids")
+_framing = mutants_of("transforms/framing", "transforms/schema_ids")
 _record = mutants_of("transforms/record", "transforms/columns")
 _transform = mutants_of("transforms/transform", "transforms/columns")
 _log = mutants_of("replication/segment_log", "replication/segment_log")
@@ -86,8 +88,14 @@ MUTANTS = (
     ),
     _columns("a field that is not read is that of another place", '"value" in reads else repeat(UNREAD[«1→0»])'),
     _columns("more headers than are worth their memory are parsed", "if «header_count > HEADERS_LIMIT→False»:"),
-    _chain("records that can't be written go on as they were", "if «number not in unwritten and →»result.destination"),
-    _chain("records are kept wherever they go", 'if self.destination == "" and not (unwritten« or self.routes→»):'),
+    _chain("records that can't be written go on as they were", "if «unwritten→False»:\n            numbers = [number"),
+    _chain("records are kept wherever they go", 'if self.destination != ""« or self.routes→»:'),
+    _ids("what waits for a schema id goes on untranslated", "    if «lacks→False»:\n        return ()"),
+    _ids("failures behind a record that waits count", "if failure.record.offset «<→>=» waits.offset]"),
+    _ids("what goes to another topic is kept, too", "if number «not →»in elsewhere]"),
+    _framing("ids count though a header has another", "if end < 0« or field in in_headers→»:"),
+    _framing("a record that fails is translated in part", "        if «fails→False»:\n            return tail"),
+    _framing("what is plain is translated", 'if framing == «"plain"→"none"»:'),
     _record("an unread field counts as a change", "key = «fields[0] if key is UNREAD[0] else →»key"),
     _record("what can't be read is true", "«__bool__ = __len__ = →»__iter__"),
     _transform("a subclass reads what its parent does", '« or "__call__" in vars(kind)→»)'),

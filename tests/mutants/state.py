@@ -117,9 +117,10 @@ MUTANTS = (
     ),
     _stall(
         "a broker that hangs is waited for as long as any",
-        "return« self._interval_s if self._outstanding()[0] > 1 else→»",
+        "return« self._interval_s if self._unanswered().requests > 1 else→»",
     ),
     _stall("a peer that takes bytes hangs", "if «patience_s < self._request_timeout_s→False» and"),
+    _stall("a kernel that takes bytes for a frozen process is no stall", "min(self._seen_acknowledged«, end_bytes→»)"),
     _stall("an announced silence is a stall", "self._last_byte_at«, self._silent_until→»)"),
     _pipeline("much may wait in the process", "set_write_buffer_limits(«high=0 if self._plain else 1→»)"),
     _connection(

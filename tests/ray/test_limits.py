@@ -24,6 +24,7 @@ _SECONDS = 5.0
 #: Until limits that were changed are shared, and what waits before them is through.
 _SETTLED_S = 2.5
 _LIMIT = 1_000_000
+_TRIES = 3
 
 
 def _fill(cluster: DevCluster, topic: str, megabytes: int) -> None:
@@ -39,8 +40,18 @@ def _rates(cluster: DevCluster, *topics: str) -> list[float]:
     return [(after - earlier) / took_s for earlier, after in zip(before, grown, strict=True)]
 
 
-def _check_kept(rate: float) -> None:
-    assert _LEAST * _LIMIT <= rate <= _MOST * _LIMIT
+def _kept(cluster: DevCluster, *topics: str) -> list[float]:
+    """The topics' rates, which are together as the limit says in one of three measurements.
+
+    In the seconds of another the machine may have stood still.
+    """
+    sums: list[float] = []
+    while len(sums) < _TRIES:
+        rates = _rates(cluster, *topics)
+        sums.append(sum(rates))
+        if _LEAST * _LIMIT <= sums[-1] <= _MOST * _LIMIT:
+            return rates
+    pytest.fail(f"limit {_LIMIT}, measured {sums}")
 
 
 def _set(mirror: Mirror, **limits: str | None) -> None:
@@ -60,25 +71,25 @@ def test_limits_hold_and_quotas_are_reported(clusters: Clusters, make_topic: Top
     """Of a flow in two replicators, by priority, of a topic, by the time of the week; changed while all of it runs."""
     first, second = make_topic(clusters.a, 4), make_topic(clusters.a, 4)
     copies = f"A.{first}", f"A.{second}"
-    for topic in (first, second):
-        _fill(clusters.a, topic, 25)
+    # Of the first, enough is left for the quota at the end also where everything took its longest.
+    _fill(clusters.a, first, 60)
+    _fill(clusters.a, second, 30)
     both = {"A": clusters.a, "B": clusters.b}
     limits = LimitSettings(bytes_per_second=_LIMIT)
     mirror = run(system, settings_of(both, "A->B", topics=f"{first}|{second}", replicators=2, limits=limits))
     wait_until(lambda: mirror.flows and mirror.flows[0].copying == 8, 30, "all copies")
     assigned = _assigned(mirror)
     time.sleep(_SETTLED_S)
-    _check_kept(sum(_rates(clusters.b, *copies)))
+    _kept(clusters.b, *copies)
     assert mirror.flows[0].why == f"held back by its limits ({_LIMIT:,} bytes/s)"
 
     _set(mirror, priorities=f"{second}=1")
-    late, early = _rates(clusters.b, *copies)
-    _check_kept(late + early)
+    late, _ = _kept(clusters.b, *copies)
     assert late == pytest.approx(_LIMIT / 10, rel=0.3)
 
     _set(mirror, bytes_per_second=None, topics=f"{first}={_LIMIT}")
     wait_until(lambda: _lag(mirror, second) == 0, 20, "what has no limit is copied")
-    _check_kept(*_rates(clusters.b, copies[0]))
+    _kept(clusters.b, copies[0])
     assert _assigned(mirror) == assigned
 
     later = datetime.now(UTC) + timedelta(hours=2)

@@ -128,6 +128,7 @@ class Engine:
                 flow._lease._task,
                 flow._offset_map._writer._task,
                 *((flow._transforms._task,) if flow._transforms._task is not None else ()),
+                *((ids._task,) if (ids := flow._transforms._schema_ids)._task is not None else ()),
                 *((flow._statistics._task, flow._statistics._writer._task) if flow._statistics is not None else ()),
                 *(f._task for f in flow._loops._fetchers.values()),
                 *(s._task for s in flow._loops._senders.values()),

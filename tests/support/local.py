@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Self, TypeVar
 
@@ -15,9 +15,12 @@ from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.kafka.audit_logs import AuditLogs
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import CheckpointReport
+from mirror_ray.observe.schemas import SchemaReport
 from mirror_ray.observe.status import PartitionStatus
+from mirror_ray.registry.service import SchemaSyncService
 from mirror_ray.replication.engine import ReplicationEngine
 from mirror_ray.replication.service import ReplicatorService
 from mirror_ray.state.actor_names import replicator_name
@@ -66,13 +69,26 @@ class LocalCheckpoint(GroupSyncService):
         return await super().report()
 
 
+class LocalSchemas(SchemaSyncService):
+    """The schema sync in this process."""
+
+    def __init__(self, audit_logs: AuditLogs, settings: MirrorSettings) -> None:
+        super().__init__(audit_logs)
+        self._wanted = settings
+
+    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+        await self.configure(self._wanted)
+        return await super().report(needs)
+
+
 class LocalSystem:
     """An async context manager: starts the flows of ``settings``, and takes the system down at the end.
 
-    ``groups``: consumer groups are carried over.
+    ``groups``: consumer groups are carried over. ``prefix_kept_s``: how long a log that was brought to where its source
+    begins is left alone; brokers that die earlier may forget it.
     """
 
-    def __init__(self, settings: MirrorSettings, *, groups: bool = False) -> None:
+    def __init__(self, settings: MirrorSettings, *, groups: bool = False, prefix_kept_s: float = 0.0) -> None:
         self.settings = settings
         logs = self.audit_logs = audit_logs()
         self.coordinator = CoordinatorService(
@@ -83,12 +99,15 @@ class LocalSystem:
                 topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, logs.of(settings, flow.name)),
                 heartbeat=lambda _settings: FakeHelpers(),
                 checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: FakeHelpers(),
+                schemas=partial(LocalSchemas, logs),
                 gateway=lambda _settings: FakeHelpers(),
                 settings_store=FakeMemory(),
                 audit_logs=logs,
                 node="here",
                 nodes=FakeNodes(),
-                timing=CoordinatorTiming(step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1, prefix_kept_s=0.0),
+                timing=CoordinatorTiming(
+                    step_s=0.1, poll_s=0.05, flush_s=0.2, retry_first_s=0.1, prefix_kept_s=prefix_kept_s
+                ),
             ),
         )
 
@@ -140,12 +159,17 @@ class LocalSystem:
         """Kind and policy of each gap of the topic, once there are ``count``."""
         return [(gap.kind, gap.policy) for gap in await self.gaps(topic, count)]
 
-    async def wait(self, condition: Callable[[], Awaitable[bool]], message: str) -> None:
+    async def wait(self, condition: Callable[[], Awaitable[bool]], message: str, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until ``condition`` is true; an error says what the system said."""
         try:
-            await wait_until_async(condition, TIMEOUT_S, message)
+            await wait_until_async(condition, timeout_s, message)
         except AssertionError as error:
-            told = [str(item) for item in (*await self.coordinator.partitions(), *await self.coordinator.events(30))]
+            found = (
+                *await self.coordinator.partitions(),
+                *await self.coordinator.groups(),
+                *await self.coordinator.events(30),
+            )
+            told = [str(item) for item in found]
             raise AssertionError("\n".join([str(error), *told])) from None
 
 

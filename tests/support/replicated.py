@@ -16,6 +16,7 @@ from mirror_ray.config.settings import (
     MirrorSettings,
     OffsetSettings,
     ProduceSettings,
+    SchemaSettings,
     SecuritySettings,
     StatisticsSettings,
     TransformSettings,
@@ -150,6 +151,7 @@ class Replicated:
         request_timeout_ms: int = 30_000,
         merge: bool = True,
         offsets: OffsetSettings | None = None,
+        schemas: SchemaSettings | None = None,
     ) -> MirrorSettings:
         """Settings of the flow alone."""
         flow = FlowSettings(
@@ -161,6 +163,7 @@ class Replicated:
             statistics=statistics or StatisticsSettings(),
             transforms=transforms or TransformSettings(),
             offsets=offsets or OffsetSettings(),
+            schemas=schemas or SchemaSettings(),
         )
         clusters = {
             alias: settings.model_copy(update={"request_timeout_ms": request_timeout_ms})

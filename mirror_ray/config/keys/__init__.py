@@ -15,5 +15,6 @@ from mirror_ray.config.keys.key import KeyUse as KeyUse
 from mirror_ray.config.keys.key import ValueKind as ValueKind
 from mirror_ray.config.keys.key import find_key as find_key
 from mirror_ray.config.keys.key import nearest as nearest
+from mirror_ray.config.keys.registry import REGISTRY_KEYS as REGISTRY_KEYS
 from mirror_ray.config.keys.system import DRIVER_KEYS as DRIVER_KEYS
 from mirror_ray.config.keys.system import WORKER_KEYS as WORKER_KEYS

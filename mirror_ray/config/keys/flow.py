@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mirror_ray.config.keys.key import ConfigKey, ValueKind, ignored, refused, used
+from mirror_ray.config.keys.schemas import SCHEMA_KEYS
 from mirror_ray.config.keys.shared import CONNECT_STORAGE, CONVERTERS, EXACTLY_ONCE, JMX, OURS
 from mirror_ray.model.fault import FAULT_KINDS
 
@@ -158,6 +159,7 @@ FLOW_KEYS: Final = (
         text=OURS,
         silent="mm2-ray-dead-letters.<source>.internal",
     ),
+    *SCHEMA_KEYS,
     refused("predicates", "predicates are Java classes of Connect's transformations; remove them", ""),
     refused("predicates.*", "predicates are Java classes of Connect's transformations; remove them"),
     *CONVERTERS,

@@ -38,6 +38,8 @@ class ValueKind(Enum):
     SECONDS = "seconds, above 0"
     #: A negative interval turns a feature off in MM2.
     INTERVAL = "seconds; negative: off"
+    SUBJECTS = "list of subject:name"
+    CONTEXTS = "list of .context=.name"
     MAP = "name:value, separated by commas"
 
 

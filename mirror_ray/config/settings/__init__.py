@@ -6,14 +6,10 @@ the file is silent and that the default depends on the cluster (for example the 
 
 from mirror_ray.config.settings.cluster import ClusterSettings as ClusterSettings
 from mirror_ray.config.settings.cluster import NativeCluster as NativeCluster
-from mirror_ray.config.settings.cluster import SaslMechanism as SaslMechanism
-from mirror_ray.config.settings.cluster import SaslSettings as SaslSettings
-from mirror_ray.config.settings.cluster import SecurityProtocol as SecurityProtocol
-from mirror_ray.config.settings.cluster import SecuritySettings as SecuritySettings
-from mirror_ray.config.settings.cluster import SslSettings as SslSettings
 from mirror_ray.config.settings.derived import backfill_settings as backfill_settings
 from mirror_ray.config.settings.derived import route_settings as route_settings
 from mirror_ray.config.settings.derived import with_all_names as with_all_names
+from mirror_ray.config.settings.derived import with_registries as with_registries
 from mirror_ray.config.settings.flow import BackfillSettings as BackfillSettings
 from mirror_ray.config.settings.flow import FaultSettings as FaultSettings
 from mirror_ray.config.settings.flow import FetchSettings as FetchSettings
@@ -34,10 +30,17 @@ from mirror_ray.config.settings.flow import TopicSettings as TopicSettings
 from mirror_ray.config.settings.flow import TransformSettings as TransformSettings
 from mirror_ray.config.settings.flow import TransformStep as TransformStep
 from mirror_ray.config.settings.offsets import OffsetSettings as OffsetSettings
+from mirror_ray.config.settings.registry import RegistrySettings as RegistrySettings
 from mirror_ray.config.settings.reversed import is_reversed as is_reversed
 from mirror_ray.config.settings.reversed import restored_settings as restored_settings
 from mirror_ray.config.settings.reversed import reversed_settings as reversed_settings
 from mirror_ray.config.settings.reversed import without_flow as without_flow
+from mirror_ray.config.settings.schemas import SchemaSettings as SchemaSettings
+from mirror_ray.config.settings.security import SaslMechanism as SaslMechanism
+from mirror_ray.config.settings.security import SaslSettings as SaslSettings
+from mirror_ray.config.settings.security import SecurityProtocol as SecurityProtocol
+from mirror_ray.config.settings.security import SecuritySettings as SecuritySettings
+from mirror_ray.config.settings.security import SslSettings as SslSettings
 from mirror_ray.config.settings.system import SPARK_SIZE as SPARK_SIZE
 from mirror_ray.config.settings.system import AlertSettings as AlertSettings
 from mirror_ray.config.settings.system import AuditSettings as AuditSettings

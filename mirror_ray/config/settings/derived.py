@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from mirror_ray.config.settings.cluster import ClusterSettings
 from mirror_ray.config.settings.flow import (
     BackfillSettings,
     FaultSettings,
@@ -84,4 +85,12 @@ def with_all_names(flows: Iterable[FlowSettings]) -> tuple[FlowSettings, ...]:
     return tuple(
         flow if (flow.all_names, flow.all_provenance) == (names, provenance) else flow.model_copy(update=known)
         for flow in given
+    )
+
+
+def with_registries(flows: Iterable[FlowSettings], clusters: Mapping[str, ClusterSettings]) -> tuple[FlowSettings, ...]:
+    """The flows, each with whether both of its clusters have a schema registry."""
+    having = {alias for alias, cluster in clusters.items() if cluster.registry is not None}
+    return tuple(
+        flow.model_copy(update={"both_registries": {flow.name.source, flow.name.target} <= having}) for flow in flows
     )

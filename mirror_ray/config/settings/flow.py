@@ -20,6 +20,7 @@ from mirror_ray.config.numbers import (
 )
 from mirror_ray.config.options import OptionValue, revealed
 from mirror_ray.config.settings.offsets import OffsetSettings
+from mirror_ray.config.settings.schemas import SchemaSettings
 from mirror_ray.model.config_policy import ConfigPolicy
 from mirror_ray.model.fault import FaultKind, FaultPolicy
 from mirror_ray.model.filters import literal_topic
@@ -247,6 +248,7 @@ class NativeFlow(Settings):
     offsets: OffsetSettings = OffsetSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     transforms: TransformSettings = TransformSettings()
+    schemas: SchemaSettings = SchemaSettings()
 
 
 class NamesOfFlow(Settings):
@@ -311,6 +313,14 @@ class FlowSettings(NativeFlow):
     all_names: tuple[NamesOfFlow, ...] = ()
     #: The enabled flows with provenance headers, this one included.
     all_provenance: tuple[ProvenanceOfFlow, ...] = ()
+    #: Whether both clusters have a schema registry; ``MirrorSettings`` fills it in.
+    both_registries: bool = False
+
+    @property
+    def syncs_schemas(self) -> bool:
+        """Whether schemas are mirrored; in a route or a backfill, whether they are for its flow."""
+        wanted = self.schemas.sync_enabled
+        return self.both_registries if wanted is None else wanted
 
     @property
     def preserves_offsets(self) -> bool:

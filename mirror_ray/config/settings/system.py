@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from mirror_ray.config.base import Settings
 from mirror_ray.config.gateway import GatewaySettings
@@ -22,7 +22,7 @@ from mirror_ray.config.numbers import (
     StartSeconds,
 )
 from mirror_ray.config.settings.cluster import ClusterSettings
-from mirror_ray.config.settings.derived import backfill_settings, with_all_names
+from mirror_ray.config.settings.derived import backfill_settings, with_all_names, with_registries
 from mirror_ray.config.settings.flow import FlowSettings
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
@@ -156,8 +156,8 @@ class MirrorSettings(SystemSettings):
 
     @field_validator("flows")
     @classmethod
-    def _know_all_names(cls, flows: tuple[FlowSettings, ...]) -> tuple[FlowSettings, ...]:
-        return with_all_names(flows)
+    def _know_the_others(cls, flows: tuple[FlowSettings, ...], info: ValidationInfo) -> tuple[FlowSettings, ...]:
+        return with_registries(with_all_names(flows), info.data.get("clusters", {}))
 
     def flow(self, name: FlowName) -> FlowSettings:
         """The settings of a flow, route or backfill by its name.

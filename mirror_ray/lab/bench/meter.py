@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -147,6 +149,18 @@ def memory_figures(meter: Meter[Owner]) -> dict[str, float]:
 
 
 def process_cpu_s(process: psutil.Process) -> float:
-    """Processor seconds that a process has used."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    """Processor seconds that a process has used, threads that have ended included.
+
+    A copy takes a core less than a second for a million records: ticks of 10 ms, which psutil counts, are coarse.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
+    if sys.platform != "linux":
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    try:
+        # clock_getcpuclockid(3), which Python has for threads only.
+        return time.clock_gettime(~process.pid << 3 | 2)
+    except OSError as error:
+        raise psutil.NoSuchProcess(process.pid) from error

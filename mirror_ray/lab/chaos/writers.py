@@ -71,7 +71,12 @@ class LoadWriter(LoadGenerator):
     def _run(self) -> None:
         producer = self._open()
         while not self._stopping.wait(_TICK_S):
-            self._produce_tick(producer)
+            try:
+                self._produce_tick(producer)
+            except KafkaException as failure:
+                # With ZooKeeper a broker that has just started knows no topics.
+                if failure.args[0].code() != KafkaError._UNKNOWN_TOPIC:  # noqa: SLF001 - a code of librdkafka's own
+                    raise
             if self._fatal:
                 producer = self._open()
         while producer.flush(1.0) and not self._fatal:

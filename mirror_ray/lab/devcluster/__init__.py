@@ -1,4 +1,4 @@
-"""Real Kafka on this machine, for the demo, the tests and the benchmarks."""
+"""Real Kafka and schema registries on this machine, for the demo, the tests and the benchmarks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ if TYPE_CHECKING:
     from mirror_ray.lab.devcluster.broker import QUICK_START, Broker
     from mirror_ray.lab.devcluster.cluster import DevCluster, DevListener
     from mirror_ray.lab.devcluster.clusters import run_clusters, stop_clusters
+    from mirror_ray.lab.devcluster.registry import ApicurioRegistry
     from mirror_ray.lab.devcluster.security import DevSecurity
 
-__all__ = ["QUICK_START", "Broker", "DevCluster", "DevListener", "DevSecurity", "run_clusters", "stop_clusters"]
+__all__ = [
+    "QUICK_START",
+    "ApicurioRegistry",
+    "Broker",
+    "DevCluster",
+    "DevListener",
+    "DevSecurity",
+    "run_clusters",
+    "stop_clusters",
+]
 
 _HOMES = {
     "broker": ("QUICK_START", "Broker"),
     "cluster": ("DevCluster", "DevListener"),
     "clusters": ("run_clusters", "stop_clusters"),
+    "registry": ("ApicurioRegistry",),
     "security": ("DevSecurity",),
 }
 

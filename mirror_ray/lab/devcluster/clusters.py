@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -19,11 +19,14 @@ from mirror_ray.jars.maven import cache_dir, ensure_jars
 from mirror_ray.lab.devcluster.cluster import DevCluster
 from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.lab.devcluster.proxy import long_link
+from mirror_ray.lab.devcluster.registry import ApicurioRegistry
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.writing import writing
 
 #: Where the first broker of each cluster listens if it can.
 FIRST_PORTS = {"A": 19092, "B": 29092}
+#: Where the schema registry of each cluster listens if it can.
+REGISTRY_PORTS = {"A": 18081, "B": 28081}
 _STOP_S = 30.0
 
 #: A reader of a pipe gets each line at once, not when the clusters end.
@@ -31,15 +34,20 @@ _print_at_once = partial(print, flush=True)
 
 
 def run_clusters(
-    directory: Path | None = None, brokers: int = 1, *, say: Callable[[str], None] = _print_at_once
+    directory: Path | None = None,
+    brokers: int = 1,
+    *,
+    registry: bool = False,
+    say: Callable[[str], None] = _print_at_once,
 ) -> None:
     """Run clusters A and B until SIGINT, SIGTERM or `stop_clusters`. To be called from the main thread.
 
     Writes ``mm2.properties``, ready to use, into the directory, where the clusters' data stays too: by default
-    ``clusters`` in the cache directory. ``say`` gets each progress line for the user.
+    ``clusters`` in the cache directory. ``registry``: with a schema registry beside each cluster. ``say`` gets each
+    progress line for the user.
 
     Raises:
-        MirrorError: They run already, jars can't be had, or a broker does not come up.
+        MirrorError: They run already, jars can't be had, or a broker or a registry does not come up.
     """
     directory = (directory or cache_dir() / "clusters").absolute()
     running = _running()
@@ -51,16 +59,25 @@ def run_clusters(
     with ExitStack() as stack:
         stopped = stack.enter_context(_until_signalled())
         clusters = [
-            DevCluster(alias, brokers, data_dir=directory / alias, ports=_ports(alias, brokers))
+            DevCluster(alias, brokers, data_dir=directory / alias, ports=_free_from(FIRST_PORTS[alias], brokers))
             for alias in FIRST_PORTS
         ]
+        registries = {alias: _registry(alias, directory) for alias in FIRST_PORTS} if registry else {}
         stack.callback(_state_path().unlink, missing_ok=True)
         with writing(_state_path()):
             _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
+        for started in registries.values():
+            stack.callback(started.close)
+            # Clusters take longer to start.
+            started.launch()
         stack.enter_context(running_clusters(*clusters))
-        config = write_mm2_properties(directory, clusters)
+        for started in registries.values():
+            started.wait_started()
+        config = write_mm2_properties(directory, clusters, registries={a: r.url for a, r in registries.items()})
         for cluster in clusters:
             say(f"{cluster.name}  {cluster.bootstrap}  logs in {cluster.dir}")
+        for alias, started in registries.items():
+            say(f"{alias}  {started.url}  log in {started.log_path}")
         say(f"flows A->B and B->A: {config}")
         stopped.wait()
 
@@ -113,8 +130,8 @@ def far_cluster(name: str, brokers: int, delay_s: float, *, heap: str) -> Iterat
         yield DevCluster(name, brokers, heap=heap, far_listeners=listeners), bootstrap
 
 
-def mm2_properties(clusters: Sequence[DevCluster]) -> str:
-    """An ``mm2.properties`` with a flow from each cluster to each other one."""
+def mm2_properties(clusters: Sequence[DevCluster], registries: Mapping[str, str] | None = None) -> str:
+    """An ``mm2.properties`` with a flow from each cluster to each other one; ``registries``: URLs by alias."""
     aliases = [cluster.name for cluster in clusters]
     lines = [f"clusters = {', '.join(aliases)}"]
     for cluster in clusters:
@@ -122,15 +139,18 @@ def mm2_properties(clusters: Sequence[DevCluster]) -> str:
         properties = cluster.client_properties()
         if properties != {"security.protocol": "PLAINTEXT"}:
             lines += [f"{cluster.name}.{key} = {value}" for key, value in properties.items()]
+    lines += [f"{alias}.schema.registry.url = {url}" for alias, url in (registries or {}).items()]
     lines += [f"{source}->{target}.enabled = true" for source in aliases for target in aliases if source != target]
     return "\n".join([*lines, ""])
 
 
-def write_mm2_properties(directory: Path, clusters: Sequence[DevCluster], more: str = "") -> Path:
+def write_mm2_properties(
+    directory: Path, clusters: Sequence[DevCluster], more: str = "", *, registries: Mapping[str, str] | None = None
+) -> Path:
     """Write ``mm2_properties``, and ``more`` lines, to a file in the directory."""
     config = directory / "mm2.properties"
     with writing(config):
-        config.write_text(mm2_properties(clusters) + more)
+        config.write_text(mm2_properties(clusters, registries) + more)
     return config
 
 
@@ -147,9 +167,14 @@ def _until_signalled() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _ports(alias: str, brokers: int) -> list[int] | None:
-    """The well-known ports if all of them are free, else None: then any free ports are taken."""
-    wanted = list(range(FIRST_PORTS[alias], FIRST_PORTS[alias] + brokers))
+def _registry(alias: str, directory: Path) -> ApicurioRegistry:
+    ports = _free_from(REGISTRY_PORTS[alias], 1)
+    return ApicurioRegistry(alias, data_dir=directory / f"{alias}-registry", port=ports[0] if ports else None)
+
+
+def _free_from(first: int, count: int) -> list[int] | None:
+    """The ports from ``first`` on if all of them are free, else None: then any free ports are taken."""
+    wanted = list(range(first, first + count))
     for port in wanted:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

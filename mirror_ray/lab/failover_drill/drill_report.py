@@ -90,12 +90,23 @@ class KillSettings:
 
     groups: int
     seed: int
-    steps: Sequence[FailoverStep] = STEPS
+    #: Topics keep their names, so that the failback reverses the flow.
+    identity: bool = False
 
     @property
     def command(self) -> str:
         """The command that repeats it."""
-        return f"mirror-ray failover 'A->B' --simulate --kills --groups {self.groups} --seed {self.seed}"
+        kills = "--kills --identity" if self.identity else "--kills"
+        return f"mirror-ray failover 'A->B' --simulate {kills} --groups {self.groups} --seed {self.seed}"
+
+    @property
+    def steps(self) -> Sequence[FailoverStep]:
+        """Every step in which something is killed."""
+        return self.steps_of("failback")
+
+    def steps_of(self, kind: Kind) -> Sequence[FailoverStep]:
+        """The steps of a plan, in their order."""
+        return tuple(FailoverStep) if self.identity and kind == "failback" else STEPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 In each round records are written on A, groups process some of them there, fail over, process some on B, fail back and
 process the rest on A. One victim is killed in one step of both plans, and the same command is given again until it is
-done. Then every group must have processed every record of the round once.
+done. Then every group must have processed every record of the round once. Where topics keep their names, records are
+written on B, too, and both sides must hold the same ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import psutil
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, Consumer, KafkaException, Producer, TopicPartition
 
 from mirror_ray.config.load import load_settings
-from mirror_ray.failover.plan import STEPS, FailoverStep, Kind
+from mirror_ray.failover.plan import FailoverStep, Kind
 from mirror_ray.lab.background import wait_until
 from mirror_ray.lab.chaos import topology
 from mirror_ray.lab.chaos.chaos_report import FORGET_EVERY_S
@@ -35,9 +36,10 @@ from mirror_ray.lab.failover_drill.drill_report import (
     KillVictim,
     group_differences,
 )
-from mirror_ray.lab.kafka_client import client_config, create_topic
+from mirror_ray.lab.kafka_client import client_config, create_topic, read_placed
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 
 _TOPIC: Final = "orders"
 _PARTITIONS: Final = 3
@@ -63,7 +65,7 @@ def drill_kills(
     say(f"starting clusters A and B in {directory}")
     with topology.chaos_clusters(directory, FORGET_EVERY_S) as clusters:
         create_topic(clusters["A"], _TOPIC, _PARTITIONS)
-        config = write_mm2_properties(directory, list(clusters.values()), "B->A.enabled = false\n")
+        config = write_mm2_properties(directory, list(clusters.values()), _properties(settings))
         say("starting Ray and the flow A->B")
         with start_system(load_settings(config).settings, 1) as system:
             rounds = _Rounds(settings, clusters, system, name, say)
@@ -75,6 +77,13 @@ def drill_kills(
         records=rounds.written,
         duration_s=time.monotonic() - began_s,
     )
+
+
+def _properties(settings: KillSettings) -> str:
+    lines = ["B->A.enabled = false"]
+    if settings.identity:
+        lines += [f"replication.policy.class = {IDENTITY_POLICY_CLASS}", f"A->B.topics = {_TOPIC}"]
+    return "\n".join([*lines, ""])
 
 
 class _Rounds:
@@ -103,21 +112,33 @@ class _Rounds:
     def _round(self, kill: tuple[KillVictim, FailoverStep] | None) -> None:
         a, b = self._clusters["A"], self._clusters["B"]
         wait_until(self._copies, _WITHIN_S, "A->B copies", every_s=_STEP_S)
-        values = [b"%d" % number for number in range(self.written, self.written + _RECORDS)]
-        _write(a, values)
-        self.written += len(values)
+        values = self._write(a)
         share = _RECORDS // 3
         values_of = {group: _process(a, group, _TOPIC, self._dice.randint(0, share)) for group in self._groups}
         self._plan("failover", kill)
+        if self._settings.identity:
+            values += self._write(b)
+        remote = _TOPIC if self._settings.identity else f"A.{_TOPIC}"
         for group, processed in values_of.items():
-            processed.extend(_process(b, group, f"A.{_TOPIC}", self._dice.randint(0, share)))
+            processed.extend(_process(b, group, remote, self._dice.randint(0, share)))
         self._plan("failback", kill)
         for group, processed in values_of.items():
             processed.extend(_process(a, group, _TOPIC, None))
             self.wrong += group_differences(group, values, processed)
+        if self._settings.identity:
+            self.wrong += _differences(a, b)
+
+    def _write(self, cluster: DevCluster) -> list[bytes]:
+        """Write records that no other is like; returns their values."""
+        values = [b"%d" % number for number in range(self.written, self.written + _RECORDS)]
+        _write(cluster, values)
+        self.written += len(values)
+        return values
 
     def _plan(self, kind: Kind, kill: tuple[KillVictim, FailoverStep] | None) -> None:
-        """Give the command until the plan is finished."""
+        """Give the command until the plan is finished; a step that it does not have kills nobody."""
+        steps = self._settings.steps_of(kind)
+        kill = kill if kill is not None and kill[1] in steps else None
         began_s = time.monotonic()
         in_step, tries = False, 0
         while True:
@@ -125,7 +146,7 @@ class _Rounds:
             command = FailoverCommand([kind, "A->B", "--yes", "--quiet-for", str(_QUIET_S), "--name", self._name])
             with command.running():
                 if tries == 1 and kill is not None:
-                    in_step = self._kill(command, *kill)
+                    in_step = self._kill(command, kill[0], steps.index(kill[1]), self.step_s.get(kill[1], _STEP_S))
                 exit_code = command.wait()
             if exit_code == 0 or (exit_code == _EXIT_USAGE and _FINISHED_ALREADY in command.text):
                 break
@@ -142,13 +163,13 @@ class _Rounds:
         self.kills.append(Kill(kind=kind, victim=victim, step=step, in_step=in_step, tries=tries, seconds=took_s))
         self._say(f"{kind:8}  {victim:11} killed in {step:9} done by command {tries} after {took_s:.1f} s")
 
-    def _kill(self, command: FailoverCommand, victim: KillVictim, step: FailoverStep) -> bool:
-        """Kill the victim while the step is carried out; returns whether it still was."""
+    def _kill(self, command: FailoverCommand, victim: KillVictim, steps_before: int, step_s: float) -> bool:
+        """Kill the victim while the step behind so many others is carried out; returns whether it still was."""
         # Asked before: a step may end before the answer comes.
         coordinator = self._coordinator()
-        command.wait_for(STEPS.index(step))
-        time.sleep(self._dice.uniform(0, self.step_s.get(step, _STEP_S)))
-        in_step = command.is_running and command.reported == STEPS.index(step)
+        command.wait_for(steps_before)
+        time.sleep(self._dice.uniform(0, step_s))
+        in_step = command.is_running and command.reported == steps_before
         if victim == "command":
             command.kill()
         elif victim == "coordinator":
@@ -176,9 +197,23 @@ class _Rounds:
     def _copies(self) -> bool:
         """Whether every partition is copied; a coordinator that restarts answers after a moment."""
         with suppress(MirrorError):
-            found = [status.state for status in self._system.partitions() if status.topic == _TOPIC]
+            found = [status.state for status in self._system.partitions("A->B") if status.topic == _TOPIC]
             return found == ["copying"] * _PARTITIONS
         return False
+
+
+def _differences(a: DevCluster, b: DevCluster) -> list[str]:
+    """The partitions whose records are not the same on both sides, once B has had the time to get A's."""
+
+    def values(cluster: DevCluster, number: int) -> list[bytes | None]:
+        return [placed.record.value for placed in read_placed(cluster, _TOPIC, number)]
+
+    def differing() -> list[int]:
+        return [number for number in range(_PARTITIONS) if values(a, number) != values(b, number)]
+
+    with suppress(MirrorError):
+        wait_until(lambda: not differing(), _WITHIN_S, "both sides hold the same", every_s=_STEP_S)
+    return [f"{_TOPIC}-{number} has other records on A than on B" for number in differing()]
 
 
 def _write(cluster: DevCluster, values: list[bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,11 @@ _SOON_S = 25.0
 _TOPIC = "orders"
 #: A broker's next heartbeat comes long after its session has run out: it lives and answers, and is fenced.
 _FENCES_ITSELF = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "600000"}
+#: In service for two seconds and fenced for five, in turns.
+_FENCES_ITSELF_IN_TURNS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "7000"}
+#: Without a new client after a fencing, some of so many are lost in that time, mostly.
+_CLIENTS = 12
+_ASKED_S = 20.0
 
 
 class Fenced(NamedTuple):
@@ -118,3 +124,25 @@ def test_a_request_does_not_stand_while_the_only_broker_stands_still(
         assert time.monotonic() - began_s < _SOON_S
     finally:
         fragile.brokers[0].resume()
+
+
+def test_clients_find_a_cluster_whose_brokers_were_fenced_for_a_while() -> None:
+    """Those of librdkafka may never connect again: brokers that an answer without any does not name are given up."""
+    with DevCluster("turns", jvm_options=QUICK_START, server_properties=_FENCES_ITSELF_IN_TURNS) as cluster:
+        create_topic(cluster.confluent_config(), _TOPIC)
+        clients = [ClusterAdmin(_settings(cluster), f"test-{number}") for number in range(_CLIENTS)]
+
+        asked_until_s = time.monotonic() + _ASKED_S
+        while time.monotonic() < asked_until_s:
+            for client in clients:
+                _is_reached(client)
+        for number, client in enumerate(clients):
+            wait_until(partial(_is_reached, client), 30, f"client {number} reaches the cluster")
+
+
+def _is_reached(client: ClusterAdmin) -> bool:
+    try:
+        client.ping(0.2)
+    except ClusterUnreachableError:
+        return False
+    return True

@@ -11,16 +11,15 @@ import pytest
 from confluent_kafka import Producer
 
 from mirror_ray.config.settings import OffsetSettings
-from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.kafka.offset_prefix import OffsetPrefix, fill_prefix
 from mirror_ray.kafka.transaction_markers import NOT_AUTHORIZED
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.filler import FILLER_HEADER
 from mirror_ray.replication import marker_writer
-from tests.support.clusters import KafkaCluster, TopicMaker, cluster_settings, logged_batches
+from tests.support.clusters import KafkaCluster, TopicMaker, logged_batches
 from tests.support.engine import Engine
-from tests.support.kafka import alter_topic, delete_records, produce, produce_transactions, sample_messages
+from tests.support.kafka import produce, produce_transactions, sample_messages
+from tests.support.prefixes import begin_at
 from tests.support.reading import end_offsets, read_placed
 from tests.support.replicated import Replicated
 
@@ -134,7 +133,7 @@ async def test_a_log_that_begins_elsewhere(flow: Replicated, make_topic: TopicMa
     topic = make_topic(flow.source, topic_config={"cleanup.policy": policy})
     remote = flow.remote(topic, cleanup_policy=policy)
     for cluster, name in ((flow.source, topic), (flow.target, remote)):
-        await _begin_at(cluster, name, start, policy)
+        await begin_at(cluster, TopicPartition(name, 0), start, compacted=policy == "compact")
     _produce_transactions(flow.source, topic, 10, seed=3, partitions=1)
     engine = await flow.engine()
     anchors = {TopicPartition(topic, 0): OffsetPair(start, start)}
@@ -175,28 +174,6 @@ def _assert_same_offsets(flow: Replicated, topic: str, remote: str) -> None:
     source, target = flow.source.confluent_config(), flow.target.confluent_config()
     assert read_placed(target, remote) == read_placed(source, topic)
     assert end_offsets(target, remote) == end_offsets(source, topic)
-
-
-async def _begin_at(cluster: KafkaCluster, topic: str, start: int, policy: str) -> None:
-    connections = ClusterConnections(cluster_settings("X", cluster), "test")
-    try:
-        producer = await connections.init_producer_id()
-        prefix = OffsetPrefix(
-            partition=TopicPartition(topic, 0),
-            log_end=0,
-            end=start,
-            producer=producer,
-            max_message_bytes=1_048_588,
-            keyed=policy == "compact",
-        )
-        await fill_prefix(connections, prefix)
-    finally:
-        await connections.close()
-    config = cluster.confluent_config()
-    # A topic that is compacted alone deletes nothing.
-    await asyncio.to_thread(alter_topic, config, topic, {"cleanup.policy": "delete"})
-    await asyncio.to_thread(delete_records, config, topic, start)
-    await asyncio.to_thread(alter_topic, config, topic, {"cleanup.policy": policy})
 
 
 def _produce_transactions(source: KafkaCluster, topic: str, count: int, *, seed: int, partitions: int = 2) -> None:

@@ -19,6 +19,7 @@ from mirror_ray.observe.backfills import backfill_status
 from mirror_ray.observe.events import Event, GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
 from mirror_ray.observe.problems import Problem
+from mirror_ray.observe.schemas import SchemaStatus
 from mirror_ray.observe.status import PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 from tests.support.factories import flow_status, gap_status, partition_status, system_status, topic_status
@@ -60,6 +61,18 @@ GROUP = GroupStatus(
         replace(_SYNCED, partition=1, source_offset=120, target_offset=None, state="behind", reason=_BEHIND),
     ),
 )
+SCHEMA = SchemaStatus(
+    flow="A->B",
+    subject="orders-value",
+    version=1,
+    kind="AVRO",
+    source_id=7,
+    target_subject="A.orders-value",
+    target_id=3,
+    state="mirrored",
+    deleted=False,
+)
+SCHEMA_IN_CONFLICT = replace(SCHEMA, version=2, source_id=8, target_id=None, state="conflict", problem="another schema")
 
 
 def stopped(text: str) -> Problem:
@@ -80,6 +93,7 @@ class FakeCoordinator:
         self.events: tuple[Event, ...] = (EVENT,)
         self.gaps: tuple[GapStatus, ...] = (GAP,)
         self.groups: tuple[GroupStatus, ...] = (GROUP,)
+        self.schemas: tuple[SchemaStatus, ...] = (SCHEMA, SCHEMA_IN_CONFLICT)
         self.backfills = (backfill_status("A->B#1", BACKFILL, state="copying", positions={0: 15}),)
         self.translate: Translation = Translation(offset=40)
         #: Of ``configuration`` and ``set``; without them it answers nothing.

@@ -14,13 +14,15 @@ from mirror_ray.model.errors import ConfigError
 
 def settings(**options: Any) -> object:
     """What these options choose."""
-    return chosen(3, 7, **{"planned": False, "kills": False, "rounds": None, "preserve_offsets": False, **options})
+    none = {"planned": False, "kills": False, "identity": False, "rounds": None, "preserve_offsets": False}
+    return chosen(3, 7, **{**none, **options})
 
 
 def test_each_simulation_has_its_option() -> None:
     """And without one a failover is rehearsed."""
     assert settings(planned=True) == DrillSettings(groups=3, seed=7, planned=True)
     assert settings(kills=True) == KillSettings(groups=3, seed=7)
+    assert settings(kills=True, identity=True) == KillSettings(groups=3, seed=7, identity=True)
     assert settings(rounds=2, preserve_offsets=True) == ThereAndBackSettings(
         rounds=2, groups=3, seed=7, planned=False, preserve_offsets=True
     )
@@ -31,6 +33,7 @@ def test_each_simulation_has_its_option() -> None:
     [
         ({"kills": True, "rounds": 2}, "--kills and --there-and-back are two simulations"),
         ({"preserve_offsets": True}, "say --there-and-back ROUNDS, too"),
+        ({"identity": True}, "say --kills, too"),
         ({"preserve_offsets": True, "kills": True}, "say --there-and-back ROUNDS, too"),
     ],
 )

@@ -20,13 +20,13 @@ from mirror_ray.cli.options import OutputFormat
 from mirror_ray.cli.output import TerminalConsole, emit, out, say, table
 from mirror_ray.cli.printable import PrintableFormatter, is_unsafe, one_line, printable
 from tests.support.factories import system_status
-from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, TOPIC, FakeCoordinator, Run, stopped
+from tests.unit.cli.fakes import EVENT, FLOW, GAP, GROUP, PARTITION, SCHEMA, TOPIC, FakeCoordinator, Run, stopped
 
 #: A colour, the window's title, a bell, the direction of writing, a second line, a surrogate alone, C1's own escape.
 HOSTILE = "esc\x1b[31mRED\x1b]0;pwned\x07\u202etxt\r\nnext\ud800\x9b2J\u2028[bold]b[/bold][/] :smile:"
 SHOWN = r"esc\x1b[31mRED\x1b]0;pwned\x07\u202etxt\r\nnext\ud800\x9b2J\u2028[bold]b[/bold][/] :smile:"
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-LOOKS = ("status", "lag", "topics", "replicators", "events", "gaps", "groups", "groups --group {name}")
+LOOKS = ("status", "lag", "topics", "replicators", "events", "gaps", "groups", "groups --group {name}", "schemas")
 
 
 def test_what_steers_a_terminal_is_shown() -> None:
@@ -53,6 +53,7 @@ def hostile(coordinator: FakeCoordinator) -> FakeCoordinator:
     coordinator.gaps = (replace(GAP, topic=HOSTILE, text=HOSTILE),)
     partitions = tuple(replace(partition, topic=HOSTILE, reason=HOSTILE) for partition in GROUP.partitions)
     coordinator.groups = (replace(GROUP, group=HOSTILE, reason=HOSTILE, partitions=partitions),)
+    coordinator.schemas = (replace(SCHEMA, subject=HOSTILE, kind=HOSTILE, target_subject=HOSTILE, problem=HOSTILE),)
     return coordinator
 
 

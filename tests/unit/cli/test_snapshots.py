@@ -27,6 +27,8 @@ _COMMANDS = (
     ("topics",),
     ("groups",),
     ("groups", "--group", "billing"),
+    ("schemas",),
+    ("schemas", "--problems"),
     ("replicators",),
     ("events",),
     ("gaps",),

@@ -40,6 +40,12 @@ _MM2: Final = (
     "B.sasl.mechanism = PLAIN",
     f'B.sasl.jaas.config = {_PLAIN} required username="u" password="{SECRET}";',
     f"B.ssl.truststore.password = {SECRET}",
+    "A.schema.registry.url = http://localhost:8081",
+    f"A.schema.registry.basic.auth.user.info = u:{SECRET}",
+    f"B.schema.registry.url = https://u:{SECRET}@b:8081",
+    "B.schema.registry.basic.auth.credentials.source = URL",
+    "schemas.subjects.map = orders-value:dr-orders-value",
+    "schemas.contexts.map = .a=.b",
     "config.providers = env, file, dir",
     *(
         f"config.providers.{name}.class = org.apache.kafka.common.config.provider.{kind}ConfigProvider"
@@ -65,10 +71,12 @@ _NATIVE: Final = (
     "      protocol: SASL_SSL",
     f"      sasl: {{mechanism: PLAIN, username: u, password: '{SECRET}'}}",
     "      ssl: {truststore_password: '${env:SECRET}'}",
+    f"    registry: {{urls: ['https://b:8081'], bearer_token: '{SECRET}'}}",
     "flows:",
     "  A->B:",
     "    topics: {map: {orders: dr}, rename: [{match: 'x(.*)', to: 'y$1'}]}",
     "    transforms: {steps: [{type: 'mirror_ray.transforms:FilterByKey', options: {pattern: a}}]}",
+    "    schemas: {sync_enabled: false, subjects_map: {a: b}, contexts_map: {.a: .b}, topics: ['a.*']}",
     "  B->A: {enabled: false}",
 )
 #: Values that other programs have stumbled over.
@@ -136,7 +144,7 @@ _KEYS: Final = (
     *("topics.include", "topics.exclude", "topics.map.orders", "topics.rename", "topics.refresh_interval_s", "topics"),
     *("replicators", "alerts.lag_s", "elastic.max_replicators", "elastic", "limits.windows", "limits.topics"),
     *("cost.currency", "trouble", "trouble.policy", "policy.separator", "policy.options.x", "transforms.steps"),
-    *("enabled", "groups.include"),
+    *("enabled", "groups.include", "schemas.sync_enabled", "schemas.subjects_map.a", "schemas.contexts_map", "schemas"),
 )
 changes: Final = st.dictionaries(
     st.sampled_from(_KEYS) | _odd_text, st.none() | _odd_text | _odd_text.map(lambda text: f"[{text}"), max_size=3

@@ -41,6 +41,17 @@ _SECTIONS = st.fixed_dictionaries(
         "offsets": st.fixed_dictionaries(
             {}, optional={"mode": st.sampled_from(["translate", "preserve"]), "prefix_max": st.sampled_from([0, 9])}
         ),
+        "schemas": st.fixed_dictionaries(
+            {},
+            optional={
+                "sync_enabled": st.sampled_from([None, False]),
+                "ids": st.sampled_from(["auto", "same", "translated"]),
+                "topics_exclude": st.sampled_from([(), ("logs",)]),
+                "subjects": st.sampled_from([(".*",), ("a",)]),
+                "contexts_map": st.sampled_from([{}, {".a": ".b"}]),
+                "wait_ms": st.sampled_from([0, 9]),
+            },
+        ),
         "fetch": st.fixed_dictionaries({"max_wait_ms": st.sampled_from([100, 500])}),
         "produce": st.fixed_dictionaries({"compression_type": st.sampled_from([None, "zstd"])}),
         "provenance": st.fixed_dictionaries({"enabled": st.booleans()}),

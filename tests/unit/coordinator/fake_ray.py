@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror_ray.config.settings import MirrorSettings
@@ -16,7 +16,9 @@ from mirror_ray.model.notice import Notice
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
+from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.groups import CheckpointReport, GroupStatus
+from mirror_ray.observe.schemas import FlowSchemas, SchemaReport, SchemaStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.replication.unreported_events import UnreportedEvents
 from mirror_ray.state.actor_names import replicator_name
@@ -237,6 +239,25 @@ class FakeHelpers:
 
     async def stop(self) -> None:
         self.log.append("stop helper")
+
+
+@dataclass
+class FakeSchemas:
+    """The schema sync: it reports what it is told to, and keeps what it was asked for."""
+
+    log: list[str] = field(default_factory=list)
+    flows: dict[str, FlowSchemas] = field(default_factory=dict)
+    needs: list[Collection[SchemaNeed]] = field(default_factory=list)
+
+    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+        self.needs.append(needs)
+        return SchemaReport(events=(), flows=self.flows, audit={})
+
+    async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
+        return ()
+
+    async def stop(self) -> None:
+        self.log.append("stop schemas")
 
 
 @dataclass

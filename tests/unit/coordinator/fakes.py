@@ -23,7 +23,7 @@ from mirror_ray.model.notice import Notice
 from mirror_ray.state import schema
 from mirror_ray.state.partition_record import PartitionRecord
 from tests.unit.coordinator.fake_kafka import FakeFlowPort, FakeKafka, FakeTopicPort
-from tests.unit.coordinator.fake_ray import FakeHelpers, FakeMemory, FakeNodes, FakeRay, FakeReplicator
+from tests.unit.coordinator.fake_ray import FakeHelpers, FakeMemory, FakeNodes, FakeRay, FakeReplicator, FakeSchemas
 from tests.unit.coordinator.virtual_clock import now_s
 
 _T = TypeVar("_T")
@@ -100,6 +100,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.ray = FakeRay(self.kafka.log)
+        self.schemas = FakeSchemas()
 
     def coordinator(self) -> CoordinatorService:
         """A new coordinator; an older one should have been abandoned."""
@@ -114,6 +115,7 @@ class World:
                 topic_port=lambda settings, flow: self.topics,
                 heartbeat=lambda settings: FakeHelpers(self.kafka.log),
                 checkpoint=self._checkpoint,
+                schemas=lambda settings: self.schemas,
                 gateway=lambda settings: FakeHelpers(self.kafka.log, self.notices),
                 settings_store=self.memory,
                 node="here",

@@ -147,6 +147,25 @@ async def test_a_stall_is_noticed_where_requests_are_behind_each_other(session: 
     assert session.connection._watch.patience_s == 1.5
 
 
+async def test_a_frozen_broker_is_noticed_though_its_kernel_takes_what_is_sent(session: Session) -> None:
+    """Requests that keep coming would wait in its socket, and be carried out when it goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        session.connection._socket = ours
+        session.connection.stall_timeout_s = 0.2
+        asked = [session.ask()]
+        for _ in range(20):
+            ours.send(session.wire.sent[-1])
+            await asyncio.sleep(0.05)
+            if session.connection.closed:
+                break
+            asked.append(session.ask())
+        assert session.connection.closed
+        assert 4 <= len(asked) < 15
+        for answer in asked:
+            with pytest.raises(ConnectionError, match="no answer within"):
+                await answer
+
+
 @pytest.mark.parametrize("waits_for", ["the kernel", "what lies beneath TLS"])
 async def test_drain_waits_for_a_re_authentication_that_began_while_it_waited(session: Session, waits_for: str) -> None:
     """Otherwise what is sent next would be held back in this process, and leave when its lease has run out."""

@@ -17,6 +17,7 @@ _LOOKS = ("describe_", "list_", "poll", "consumer_", "set_sasl")
 _CHANGES = {
     name for name in dir(AdminClient) if not name.startswith(("_", *_LOOKS)) and callable(getattr(AdminClient, name))
 }
+_CLIENT = "mirror_ray/kafka/admin_client.py"
 _EDITING, _ACLS, _GROUPS = (
     "mirror_ray/kafka/topic_editor.py",
     "mirror_ray/kafka/acls.py",
@@ -77,7 +78,8 @@ def test_kafkas_admin_client_is_told_to_change_something_in_one_place() -> None:
         and node.value.attr == "_client"
     }
     assert found == _ALLOWED
-    assert _users("AdminClient") == {"mirror_ray/kafka/admin_connection.py"}
+    assert _users("AdminClient") == {_CLIENT}
+    assert _users("CollectableAdminClient") == {_CLIENT, "mirror_ray/kafka/admin_connection.py"}
     assert _users("_create") & {module for module in _users("_create") if module.startswith("mirror_ray/kafka")} == {
         "mirror_ray/kafka/admin.py",
         _EDITING,

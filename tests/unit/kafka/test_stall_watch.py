@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from mirror_ray.kafka.stall_watch import StallWatch
+from mirror_ray.kafka.stall_watch import StallWatch, Unanswered
 
 LIMIT_S = 30.0
 
@@ -47,10 +47,12 @@ class Watched:
         self.loop = loop
         self.sent_at: list[float] = []
         self.acknowledged_bytes = 0
+        #: Where the oldest request ends.
+        self.oldest_end_bytes = 1_000_000
         self.stalls: list[str] = []
         self.watch = StallWatch(
             LIMIT_S,
-            outstanding=lambda: (len(self.sent_at), min(self.sent_at, default=0.0)),
+            unanswered=lambda: Unanswered(len(self.sent_at), min(self.sent_at, default=0.0), self.oldest_end_bytes),
             acknowledged_bytes=lambda: self.acknowledged_bytes,
             on_stall=self._stalled,
         )
@@ -113,6 +115,19 @@ def test_a_peer_that_takes_bytes_or_sends_some_is_no_stall(watched: Watched) -> 
     assert watched.stalls == []
     watched.loop.advance(111.0)
     assert watched.stalls == ["no answer within 1 s"]
+
+
+def test_bytes_behind_the_oldest_request_say_nothing(watched: Watched) -> None:
+    """The kernel of a process that is frozen takes them while its buffer has room, and the process when it wakes."""
+    watched.watch.stall_timeout_s = 1.0
+    watched.send()
+    watched.send()
+    watched.oldest_end_bytes = 1500
+    for tenth in range(1005, 1050, 5):
+        watched.acknowledged_bytes += 1000
+        watched.loop.advance(tenth / 10)
+    assert watched.stalls == ["no answer within 1 s"]
+    assert watched.loop.now_s < 105
 
 
 def test_the_end_of_the_connection_ends_the_watch(watched: Watched) -> None:

@@ -50,6 +50,12 @@ class RecordedEvents:
     def dead_letters_written(self, copy: PartitionReplication, letters: WaitingDeadLetters) -> None:
         copy.dead_letters_written(letters)
 
+    def schema_ids_learned(self, copy: PartitionReplication) -> None:
+        copy.schema_ids_learned()
+
+    def schema_ids_overdue(self, copy: PartitionReplication) -> None:
+        copy.schema_ids_overdue()
+
     def waiting(self, copy: PartitionReplication, reason: str) -> None:
         self.reasons.append(reason)
 

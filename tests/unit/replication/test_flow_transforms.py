@@ -58,6 +58,7 @@ class Scene(RecordedEvents):
                 for alias in "AB"
             ),
             events=self,
+            wake=lambda: None,
             on_event=lambda level, text: self.events.append(text),
         )
 

@@ -17,8 +17,8 @@ from mirror_ray.replication.partition_states import CopyState
 from mirror_ray.replication.retry import RetryTimes
 from mirror_ray.replication.target_log import TargetLog
 from mirror_ray.replication.throttle import FetchThrottle
-from tests.support.batches import batch
-from tests.support.factories import assignment, establish, fetched, replication
+from tests.support.batches import batch, marker
+from tests.support.factories import assignment, establish, fetched, produced, replication
 
 
 class Idle:
@@ -55,6 +55,7 @@ class Scene:
         self.now_s = 100.0
         self.events: list[str] = []
         self.gaps: list[OffsetGap] = []
+        self.changed: list[PartitionReplication] = []
         self.workers = Idle()
         self.life = Lifecycle(
             cast(BrokerLoops, self.workers),
@@ -62,7 +63,7 @@ class Scene:
             now_s=lambda: self.now_s,
             wake=lambda: None,
             fill=lambda copy, gap: self.gaps.append(gap),
-            on_changed=lambda copy: None,
+            on_changed=self.changed.append,
             on_event=lambda level, text: self.events.append(f"{level}: {text}"),
         )
         self.copy = replication()
@@ -138,6 +139,23 @@ def test_an_empty_answer_of_the_source_is_a_recovery(scene: Scene) -> None:
     fetched(scene.copy)
     report = scene.copy.report()
     assert (report.state, report.reason) == ("copying", None)
+
+
+def test_a_position_that_the_end_of_the_source_tells_is_published(scene: Scene) -> None:
+    """The target has all that the source has; nothing more comes that would have the offset map published."""
+    assigned = assignment(anchor=OffsetPair(10, 10), preserve_offsets=True, transactional_id="replicator")
+    copy = replication(assigned)
+    scene.life.add(copy)
+    sent = produced(batch(10, [(0, b"a")]), assigned.producer_id, 10)
+    establish(copy, TargetLog(end=12, tail=sent, complete_from=10, filled=(OffsetGap(11, 12),)))
+    copy.source_answered(12, 12)
+    fetched(copy, batch(10, [(0, b"a")]), marker(11, 5, commit=True))
+    assert copy.asks_source
+    scene.changed.clear()
+    copy.source_bounds(0, 12, 12)
+    scene.life.source_answered(copy)
+    assert copy.segments.take(copy.acknowledged.source_offset)
+    assert scene.changed == [copy]
 
 
 def test_what_passes_is_told_when_it_lasts(scene: Scene) -> None:

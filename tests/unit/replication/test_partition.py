@@ -11,7 +11,6 @@ from mirror_ray.model.assignment import Assignment
 from mirror_ray.model.errors import CorruptBatchError, MirrorError
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.records.batch import iter_batches, rewrite
-from mirror_ray.records.read_committed import CommittedOnly
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 from mirror_ray.replication.partition import PartitionReplication
@@ -335,7 +334,7 @@ def test_dead_letters_are_waited_for_with_the_epoch_of_what_is_queued() -> None:
     """What follows is fetched again from there."""
     copy = copying(ASSIGNMENT, ONE)
     copy.fetch_offset, copy.fetch_epoch = 9, 9
-    copy._await_dead_letters((parsed(TWO),), (), CommittedOnly(()))
+    copy._await_dead_letters((parsed(TWO),))
     assert (copy.fetch_offset, copy.fetch_epoch) == (2, 4)
 
 

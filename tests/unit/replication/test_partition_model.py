@@ -46,7 +46,7 @@ class Source:
 
     def add(self, kind: str, size: int) -> None:
         """Append one batch or transaction."""
-        values = [(n, b"%d" % (self.end + n)) for n in range(size)]
+        values = [(n, self.value(self.end + n)) for n in range(size)]
         if kind == "plain":
             self._append(batch(self.end, values), size)
             self._commit(values)
@@ -69,10 +69,18 @@ class Source:
             else:
                 self.aborted.append((producer, first, self.end))
 
+    def value(self, offset: int) -> bytes:
+        """What the record at an offset holds."""
+        return b"%d" % offset
+
+    def offset(self, value: bytes) -> int:
+        """The other way round."""
+        return int(value)
+
     def _commit(self, values: list[tuple[int, bytes]]) -> None:
         """Each value is its record's offset."""
         self.committed += [
-            value for _, value in values if not any(first <= int(value) < end for first, end in self.skip)
+            value for _, value in values if not any(first <= self.offset(value) < end for first, end in self.skip)
         ]
 
     def _append(self, data: bytes, offsets: int) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import mirror_ray
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.fault import FAULT_KINDS
+from mirror_ray.model.fault import FaultKind
 from mirror_ray.records.batch import iter_batches, rewrite
+from mirror_ray.records.schema_id_records import IdTranslation
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.partition_states import (
     OVER_BY,
@@ -23,7 +25,9 @@ from mirror_ray.replication.partition_states import (
 from mirror_ray.replication.partition_states_page import markdown
 from mirror_ray.replication.partition_transforms import PartitionTransforms
 from mirror_ray.replication.target_log import TargetContents, TargetLog
+from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.transforms.loading import TransformChains
+from mirror_ray.transforms.schema_ids import SchemaIdMap, TopicSchemaIds
 from tests.support.batches import batch
 from tests.support.factories import assignment, fetched, parsed, replication
 from tests.support.transforms import suffix, transforms
@@ -31,6 +35,8 @@ from tests.support.transforms import suffix, transforms
 _DOCS = Path(mirror_ray.__file__).parents[1] / "docs" / "partition-states.md"
 _ONE, _TWO = batch(0, [(0, b"a"), (1, b"b")]), batch(2, [(0, b"c"), (1, b"d")])
 _ERROR = MirrorError("it is forbidden")
+#: A value that begins with a schema id.
+_FRAMED = b"\x00\x00\x00\x00%c"
 
 
 def _behind() -> TargetLog:
@@ -90,6 +96,34 @@ def _awaiting() -> PartitionReplication:
     return copy
 
 
+def _translating(log: TargetLog | None = None) -> PartitionReplication:
+    """A partition whose schema ids are translated, with a batch in flight; ``log``: of what the target has more."""
+    ids = TopicSchemaIds(SchemaIdMap([IdTranslation(17, 4)]), "t", framed=True)
+    copy = replication(assignment())
+    copy.transforms = PartitionTransforms(TransformChain((), "ids", "", ids), copy.source)
+    copy.established(log or TargetLog(end=0))
+    copy.placed()
+    if log is None:
+        fetched(copy, batch(0, [(0, _FRAMED % 17), (1, b"b")]))
+        copy.take()
+    return copy
+
+
+def _lacking(copy: PartitionReplication) -> PartitionReplication:
+    """It has met an id that is not known."""
+    fetched(copy, batch(copy.fetch_offset, [(0, _FRAMED % 18)]))
+    return copy
+
+
+def _learned(copy: PartitionReplication) -> None:
+    assert copy.transforms is not None
+    ids = copy.transforms.chain.schema_ids
+    assert ids is not None
+    assert ids.known is not None
+    ids.known.update([IdTranslation(18, 5)])
+    copy.schema_ids_learned()
+
+
 def _asked(copy: PartitionReplication) -> PartitionReplication:
     copy.out_of_range()
     return copy
@@ -129,6 +163,7 @@ _STARTS: dict[CopyState, Callable[[], PartitionReplication]] = {
     CopyState.RUNNING: _running,
     CopyState.ASKING_SOURCE: lambda: _asked(_running()),
     CopyState.AWAITING_DEAD_LETTERS: _awaiting,
+    CopyState.AWAITING_SCHEMA_IDS: lambda: _lacking(_translating()),
     CopyState.BLOCKED: _after(lambda copy: copy.block(_ERROR)),
     CopyState.DRAINING: _after(lambda copy: copy.drain()),
     CopyState.LEAVING: _after(lambda copy: copy.interrupt(None), lambda copy: copy.drain()),
@@ -138,6 +173,9 @@ _STARTS: dict[CopyState, Callable[[], PartitionReplication]] = {
 #: Where the events need a partition of another kind.
 _SPECIAL_STARTS: dict[tuple[CopyState, StateEvent], Callable[[], PartitionReplication]] = {
     (CopyState.RUNNING, StateEvent.RECORDS_FAILED): _failing,
+    (CopyState.RUNNING, StateEvent.SCHEMA_IDS_MISSING): _translating,
+    (CopyState.REALIGNING, StateEvent.SCHEMA_IDS_MISSING): lambda: _translating(_behind()),
+    (CopyState.AWAITING_SCHEMA_IDS, StateEvent.SCHEMA_IDS_KNOWN_TO_REALIGN): lambda: _lacking(_translating(_behind())),
     (CopyState.UNPLACED, StateEvent.PLACED_TO_REALIGN): lambda: _moved(_realigning()),
     (CopyState.ASKING_SOURCE, StateEvent.BOUNDS_FIT_TO_REALIGN): lambda: _asked(_realigning()),
     (CopyState.ASKING_SOURCE, StateEvent.CLEANED): _at_end,
@@ -195,6 +233,9 @@ _HAPPENS: dict[StateEvent, Callable[[PartitionReplication], object]] = {
     StateEvent.LEADER_MOVED: lambda copy: copy.leader_moved(),
     StateEvent.RECORDS_FAILED: lambda copy: fetched(copy, batch(2, [(0, b"bad")])),
     StateEvent.DEAD_LETTERS_WRITTEN: _written,
+    StateEvent.SCHEMA_IDS_MISSING: _lacking,
+    StateEvent.SCHEMA_IDS_KNOWN: _learned,
+    StateEvent.SCHEMA_IDS_KNOWN_TO_REALIGN: _learned,
     StateEvent.BATCH_UNUSABLE: lambda copy: copy.block(_ERROR),
     StateEvent.BATCH_REFUSED: lambda copy: copy.failed(),
     StateEvent.CONNECTION_LOST: lambda copy: copy.lost(),
@@ -230,7 +271,7 @@ def test_a_pair_outside_the_table_is_an_error() -> None:
 
 def test_each_kind_of_fault_is_over_some_day() -> None:
     """And every other error, too."""
-    assert OVER_BY.keys() == {*FAULT_KINDS, None}
+    assert OVER_BY.keys() == {*get_args(FaultKind), None}
     assert all(OVER_BY.values())
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS, OffsetPair
@@ -17,6 +18,7 @@ from mirror_ray.records import kernel
 from mirror_ray.records.batch import RecordBatch, rewrite
 from mirror_ray.records.decode import records_of
 from mirror_ray.records.filler import filler_batch
+from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.offset_gaps import OffsetGap, fillers_of
 from mirror_ray.replication.partition import PartitionReplication
 from mirror_ray.replication.target_log import TargetLog, TargetScan
@@ -150,6 +152,19 @@ class World:
         elif action == "anchor":
             self.anchors.append(copy.acknowledged)
 
+    def late(self, number: int) -> None:
+        """The broker forgets the producer, takes a batch in flight without those before it, and answers nobody.
+
+        As one does that was frozen for longer than its session with requests in its socket. The first one (0) it takes
+        twice.
+        """
+        late = bytes(self.copy.pipeline.in_flight[number].batch.view)
+        if number == 0:
+            self.target.produce(late)
+        self.target.sequence, self.target.recent = None, []
+        self.target.produce(late)
+        self.copy.lost()
+
     def fill(self, number: int) -> None:
         """The next step of a transaction that fills a gap, or its end without an answer."""
         copy, target = self.copy, self.target
@@ -245,3 +260,36 @@ def test_each_record_has_its_offset(
     assert world.target.end == source.end
     assert (world.copy.acknowledged.source_offset, world.copy.acknowledged.target_offset) == (source.end, source.end)
     assert world.copy.pipeline.size_bytes == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(sources, actions, actions, st.sampled_from([0, 1_000_000, SEQUENCE_MODULUS - 20]), st.integers(0, 5))
+def test_a_batch_in_another_ones_place_stops_the_partition(
+    contents: list[tuple[str, int]],
+    happenings: list[tuple[str, int]],
+    later: list[tuple[str, int]],
+    start: int,
+    number: int,
+) -> None:
+    """Whatever happens from then on: what the target lacks, or has twice, is not passed over."""
+    source = Source(start=start)
+    for kind, size in (*contents, *[("plain", 3)] * 8):
+        source.add(kind, size)
+    world = World(source)
+    for action, count in happenings:
+        world.step(action, count)
+    for action in ("answer", "fetch", "fill", "fill", "send", "send") * 40:
+        if len(world.copy.pipeline.in_flight) > 1:
+            break
+        world.step(action, 3)
+    assume(len(world.copy.pipeline.in_flight) > 1)
+    world.late(min(number, len(world.copy.pipeline.in_flight) - 1))
+
+    def go_on() -> None:
+        for action, count in later:
+            world.step(action, count)
+        world.finish()
+
+    with pytest.raises(ReplicationFault) as stopped:
+        go_on()
+    assert stopped.value.fault.kind == "copy_lost"

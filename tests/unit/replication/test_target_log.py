@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,33 @@ def trouble(log: TargetLog, assigned: Assignment = SHARED, sent: SentRecords | N
     with pytest.raises(ReplicationFault) as raised:
         copied_since(ANCHOR, log, assigned, sent or SentRecords())
     return raised.value.fault
+
+
+# ---- a topic whose offsets are preserved
+
+
+@pytest.mark.parametrize(
+    ("found", "end", "wrong"),
+    [
+        ((batch(100, 4, 40), batch(104, 2, 44)), 106, None),
+        ((batch(100, 4, 40), batch(104, 2, 48)), 106, "room for 6 records .* its producer say 10"),
+        ((batch(100, 4, 40), batch(104, 4, 40)), 108, "room for 8 records .* its producer say 4"),
+        ((batch(104, 2, 44),), 106, None),
+    ],
+    ids=["as it should be", "a batch is missing", "a batch is there twice", "removed by its cleaner"],
+)
+def test_our_records_take_the_offsets_that_there_are(
+    found: tuple[RecordBatch, ...], end: int, wrong: str | None
+) -> None:
+    """A broker that has forgotten us takes any sequence: what it took in a wrong place is not passed over."""
+    preserved = replace(ALONE, preserve_offsets=True)
+    log = scanned(end, *found)
+    if wrong is None:
+        assert copied_since(ANCHOR, log, preserved) == 6
+    else:
+        told = trouble(log, preserved)
+        assert told.kind == "copy_lost"
+        assert re.search(wrong, told.text)
 
 
 # ---- a topic that others write to

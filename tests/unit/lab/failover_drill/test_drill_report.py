@@ -107,3 +107,12 @@ def test_the_report() -> None:
     wrong = kills_report(KillsOutcome(settings=settings, kills=kills, wrong=["g: lost"], records=90, duration_s=12))
     assert "**DOES NOT HOLD.**" in wrong
     assert "- g: lost" in wrong
+
+
+def test_a_failback_in_topics_that_keep_their_names_has_one_step_more() -> None:
+    """In which something is killed, too."""
+    settings = KillSettings(groups=2, seed=7, identity=True)
+    assert "--kills --identity --groups 2" in settings.command
+    assert FailoverStep.REVERSE in settings.steps
+    assert FailoverStep.REVERSE not in settings.steps_of("failover")
+    assert FailoverStep.REVERSE not in KillSettings(groups=2, seed=7).steps

@@ -1,0 +1,109 @@
+"""Keeps the schema sync up, hands it what partitions wait for, and has settings say how it copies schema ids."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.coordinator.ports import SchemaPort
+from mirror_ray.coordinator.supervision import HelperWatch
+from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.model.names import FlowName
+from mirror_ray.model.schema_need import SchemaNeed
+from mirror_ray.observe.schemas import FlowSchemas, SchemaStatus
+from mirror_ray.records.schema_id_records import IdsWay
+
+_log = logging.getLogger(__name__)
+
+#: How flows copy schema ids whose settings leave it to the target.
+DecidedIds = Mapping[FlowName, IdsWay]
+
+
+class SchemaWatch(HelperWatch[SchemaPort]):
+    """Polls the schema sync, which runs where a flow has a registry on both sides."""
+
+    def __init__(
+        self,
+        make: Callable[[MirrorSettings], SchemaPort],
+        emit: Callable[[str, str, str, int], None],
+        *,
+        needs: Callable[[], Collection[SchemaNeed]],
+        decided: Callable[[DecidedIds], Awaitable[None]],
+    ) -> None:
+        """Nothing is started before ``configure``.
+
+        Args:
+            make: The actor's client for some settings.
+            emit: Writes an event that happened at a time (ms).
+            needs: What partitions wait for now.
+            decided: Takes how flows copy schema ids.
+        """
+        super().__init__(make)
+        self._emit, self._needs, self._decided = emit, needs, decided
+        self.flows: Mapping[str, FlowSchemas] = {}
+        #: Why a flow's audit log lacks some of what was changed.
+        self.audit: Mapping[str, str] = {}
+        self._failing = False
+
+    async def configure(self, settings: MirrorSettings) -> None:
+        """Mirror by these settings from now on."""
+        if any(flow.enabled and flow.syncs_schemas for flow in settings.flows):
+            await super().configure(settings)
+        else:
+            self.flows, self.audit = {}, {}
+            await self.stop()
+
+    async def schemas(self, flow: str | None) -> tuple[SchemaStatus, ...]:
+        """Every version of every subject, of one flow or of all.
+
+        Raises:
+            NotRunningError: No flow has a registry on both sides.
+        """
+        if self._port is None:
+            raise NotRunningError("no flow mirrors schemas: set A.schema.registry.url of both its clusters")
+        return tuple(await self._port.schemas(flow))
+
+    def problems(self, flow: FlowName) -> Sequence[str]:
+        """What keeps a flow's registries apart."""
+        found = self.flows.get(str(flow))
+        if found is None:
+            return ()
+        return (*((found.problem,) if found.problem else ()), *found.problems)
+
+    async def _poll(self, port: SchemaPort) -> None:
+        try:
+            report = await port.report(self._needs())
+        except MirrorError as error:
+            self.flows = {}
+            if not self._failing:
+                _log.warning("schema sync: %s; started again", error)
+            self._failing = True
+            return
+        self._failing = False
+        self.flows, self.audit = report.flows, report.audit
+        for time_ms, level, subject, text in report.events:
+            self._emit(level, subject, text, time_ms)
+        await self._decided({FlowName.parse(name): one.ids for name, one in report.flows.items() if one.ids})
+
+
+def with_decided_ids(settings: MirrorSettings, decided: DecidedIds) -> MirrorSettings:
+    """The settings with ``schemas.ids`` as it was decided, where they leave it to the target."""
+    flows = tuple(
+        flow.model_copy(update={"schemas": flow.schemas.model_copy(update={"ids": decided[flow.name]})})
+        if flow.schemas.ids == "auto" and flow.syncs_schemas and flow.name in decided
+        else flow
+        for flow in settings.flows
+    )
+    return settings if flows == settings.flows else settings.model_copy(update={"flows": flows})
+
+
+def decided_ids(settings: MirrorSettings | None) -> DecidedIds:
+    """What settings say of how flows copy schema ids."""
+    if settings is None:
+        return {}
+    found: dict[FlowName, IdsWay] = {}
+    for flow in settings.flows:
+        if flow.syncs_schemas and flow.schemas.ids != "auto":
+            found[flow.name] = flow.schemas.ids
+    return found

@@ -1,0 +1,1 @@
+"""Schema registries: mirrors the subjects of a flow's source registry into that of its target."""

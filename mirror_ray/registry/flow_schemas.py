@@ -1,0 +1,206 @@
+"""One flow's schemas, round by round: subjects mirrored, ids decided and published, needs of partitions met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+from mirror_ray.model.schema_need import SchemaNeed
+from mirror_ray.records.schema_id_records import GuidTranslation, IdsDecision, IdsWay, IdTranslation, SchemaIdEntry
+from mirror_ray.registry.client import RegistryRefusedError
+from mirror_ray.registry.id_topic import SchemaIdTopic
+from mirror_ray.registry.mirror import SchemaMirror
+from mirror_ray.registry.needs import Ambiguous, decide_field
+from mirror_ray.registry.registry import SchemaRegistry
+from mirror_ray.registry.schema import DEFAULT_CONTEXT, Subject, SubjectVersion
+from mirror_ray.transforms.schema_ids import schema_text
+
+#: A subject that nobody has: whether the target knows the mode IMPORT is tried with it.
+_PROBE: Final = Subject(DEFAULT_CONTEXT, "mirror-ray-import-mode-probe")
+#: Whoever registers next gets one of these ids, unless some were lost.
+_IDS_AHEAD: Final = 3
+
+
+class FlowSchemaSync:
+    """Decides, mirrors and publishes for one flow. One call at a time."""
+
+    def __init__(
+        self,
+        source: SchemaRegistry,
+        target: SchemaRegistry,
+        topic: SchemaIdTopic,
+        make_mirror: Callable[[IdsWay], SchemaMirror],
+        wanted: IdsWay | None,
+        *,
+        full_interval_s: float,
+        absent_after_s: float | None,
+        report: Callable[[str, str], None],
+    ) -> None:
+        """Prepare; nothing is asked yet.
+
+        Args:
+            source: The source's registry.
+            target: The target's.
+            topic: The internal topic, which was opened.
+            make_mirror: Makes the mirror, once it is known how ids are copied.
+            wanted: How ids are to be copied; None: as the target allows.
+            full_interval_s: How often everything is compared.
+            absent_after_s: How long a record waits for a schema that the source's registry does not have, before it is
+                left out; None: for ever.
+            report: Takes level and text for the event log.
+        """
+        self._source, self._target, self._topic = source, target, topic
+        self._make_mirror, self._wanted, self._report = make_mirror, wanted, report
+        self._full_interval_s, self._full_s = full_interval_s, float("-inf")
+        self._absent_after_s = absent_after_s
+        self.mirror: SchemaMirror | None = None
+        #: What keeps the registries apart beside what the mirror has of single versions, by what it is about.
+        self.problems: dict[str, str] = {}
+        self._published: dict[SubjectVersion, int] = {}
+        #: Whether something may have to be published.
+        self._changed = False
+        #: Since when partitions wait for what the source's registry does not have.
+        self._absent_s: dict[SchemaNeed, float] = {}
+
+    @property
+    def way(self) -> IdsWay | None:
+        """How ids are copied; None: it is not decided yet."""
+        return self._topic.way if self.mirror is not None else None
+
+    @property
+    def requests(self) -> int:
+        """How many both registries were sent."""
+        return self._source.requests + self._target.requests
+
+    async def round(self, needs: Collection[SchemaNeed]) -> None:
+        """Mirror what is new, and what ``needs`` name; everything, at intervals.
+
+        Raises:
+            OSError, MirrorError: A registry or the target can't be reached; the next round goes on from here.
+        """
+        mirror = self.mirror
+        if mirror is None:
+            mirror = self.mirror = self._make_mirror(await self._decide_way())
+        if time.monotonic() - self._full_s >= self._full_interval_s:
+            done = await mirror.mirror_all()
+            self._full_s, self._changed = time.monotonic(), True
+        else:
+            done = await self._mirror_new(mirror)
+        self._tell(done)
+        if self._changed:
+            await self._publish(mirror)
+        await self._meet(mirror, needs)
+
+    async def _decide_way(self) -> IdsWay:
+        known = self._topic.way
+        if known is not None and self._wanted in (None, known):
+            return known
+        way = self._wanted or await self._possible_way()
+        await self._topic.write([IdsDecision(way)])
+        self._report("info", f"schema ids on the target are {'the same' if way == 'same' else 'translated'}")
+        return way
+
+    async def _possible_way(self) -> IdsWay:
+        """``same`` where the target lets ids be given, and has none of its own that could be others'."""
+        if await self._target.subjects():
+            return "translated"
+        try:
+            await self._target.set_mode(_PROBE, "IMPORT")
+            possible = await self._target.mode(_PROBE) == "IMPORT"
+            await self._target.clear_mode(_PROBE)
+        except RegistryRefusedError:
+            return "translated"
+        return "same" if possible else "translated"
+
+    async def _mirror_new(self, mirror: SchemaMirror) -> list[SubjectVersion]:
+        """Look for subjects that are new, and for the ids that come next."""
+        fresh = await mirror.new_subjects()
+        before = len(mirror.mirrored)
+        done = await mirror.mirror_subjects(fresh) if fresh else []
+        here = (schema.id for at, schema in mirror.schemas.items() if at.subject.context == DEFAULT_CONTEXT)
+        newest = max(here, default=0)
+        for schema_id in range(newest + 1, newest + 1 + _IDS_AHEAD):
+            await mirror.mirror_id(schema_id, DEFAULT_CONTEXT, needed=False)
+        self._changed |= len(mirror.mirrored) != before
+        return done
+
+    async def _publish(self, mirror: SchemaMirror) -> None:
+        """Write what is new of ids to the topic; a schema that is there under another id by now is a problem."""
+        entries: list[SchemaIdEntry] = []
+        for at, target in mirror.mirrored.items():
+            source = mirror.schemas[at]
+            if at.subject.context != DEFAULT_CONTEXT or self._published.get(at) == target.id:
+                continue
+            self._published[at] = target.id
+            known = self._topic.ids.get(source.id)
+            if known is None:
+                entries.append(IdTranslation(source.id, target.id))
+            elif known != target.id:
+                await self._compare_ids(mirror, at, known)
+            if source.guid is not None and target.guid is not None and source.guid not in self._topic.guids:
+                entries.append(GuidTranslation(source.guid, target.guid))
+        await self._topic.write(entries)
+        self._changed = False
+
+    async def _compare_ids(self, mirror: SchemaMirror, at: SubjectVersion, known: int) -> None:
+        source, target = mirror.schemas[at], mirror.mirrored[at]
+        about = f"id {source.id}"
+        there = await self._target.by_id(known, target.at.subject.context)
+        if there is not None and there.text_content == target.schema.text_content:
+            self.problems.pop(about, None)
+            return
+        what = "another schema" if there is not None else "no schema"
+        self.problems[about] = (
+            f"{at}, id {source.id} on the source, had id {known} on the target, which is {what} there now: was the "
+            f"target's registry restored from an old backup? It has id {target.id} since; records that were copied "
+            f"before can't be read, and further ones would get id {known}: restore the registry's latest state"
+        )
+
+    async def _meet(self, mirror: SchemaMirror, needs: Collection[SchemaNeed]) -> None:
+        """Find out what partitions wait for."""
+        self._absent_s = {need: since_s for need, since_s in self._absent_s.items() if need in needs}
+        subjects = await self._source.subjects() if needs else []
+        for need in needs:
+            exists = await self._find(mirror, need)
+            if (need.topic, need.field) not in self._topic.framed:
+                decision = decide_field(need, subjects, id_exists=exists)
+                about = f"{need.field} of {need.topic}"
+                if isinstance(decision, Ambiguous):
+                    self.problems[about] = decision.text
+                    continue
+                self.problems.pop(about, None)
+                await self._topic.write([decision])
+            if not exists and self._topic.framed[need.topic, need.field]:
+                await self._give_up(need)
+
+    async def _find(self, mirror: SchemaMirror, need: SchemaNeed) -> bool:
+        """Mirror a schema that is needed; returns whether the source has it."""
+        about = f"{need.field} of {need.topic}: {schema_text(need.schema)}"
+        known = self._topic.ids if isinstance(need.schema, int) else self._topic.guids
+        exists = need.schema in known
+        if not exists and isinstance(need.schema, int):
+            exists = await mirror.mirror_id(need.schema, DEFAULT_CONTEXT)
+            await self._publish(mirror)
+        if need.schema in known:
+            self.problems.pop(about, None)
+        elif exists:
+            self.problems[about] = (
+                f"{about} is not mirrored: its subject is excluded, or has a problem of its own; partitions wait for it"
+            )
+        else:
+            self.problems[about] = f"{about}: the source's registry has no such schema; partitions wait for it"
+        return exists
+
+    async def _give_up(self, need: SchemaNeed) -> None:
+        """Let records be left out whose schema does not come, where that is the flow's policy."""
+        since_s = self._absent_s.setdefault(need, time.monotonic())
+        if self._absent_after_s is None or time.monotonic() - since_s < self._absent_after_s:
+            return
+        entry = IdTranslation(need.schema, None) if isinstance(need.schema, int) else GuidTranslation(need.schema, None)
+        await self._topic.write([entry])
+
+    def _tell(self, done: Collection[SubjectVersion]) -> None:
+        if done:
+            first = ", ".join(map(str, sorted(done)[:3]))
+            self._report("info", f"schemas mirrored: {len(done)} ({first}{', ...' if len(done) > 3 else ''})")

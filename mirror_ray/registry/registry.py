@@ -1,0 +1,211 @@
+"""A schema registry by Confluent's API: what it has, and how something gets into it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from mirror_ray.registry.answers import (
+    RegistryAnswerError,
+    id_of,
+    registered_schema_of,
+    request_of,
+    schema_of,
+    subject_versions_of,
+    subjects_of,
+    versions_of,
+)
+from mirror_ray.registry.client import RegistryClient, RegistryRefusedError
+from mirror_ray.registry.schema import RegisteredSchema, Schema, Subject, SubjectVersion
+
+_T = TypeVar("_T")
+
+#: Of a version that is soft-deleted already.
+_DELETED_ALREADY: Final = frozenset({40406, 40404})
+#: The prefix that finds subjects of all contexts, where the server has some.
+_EVERY_CONTEXT: Final = ":*:"
+#: A page of the listing of all schemas.
+_PAGE: Final = 1000
+
+#: Of a subject. ``IMPORT``: ids and versions are given by whoever registers.
+Mode = Literal["READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD"]
+
+
+class SubjectContents(NamedTuple):
+    """The versions of a subject: those that are there, and those that are soft-deleted."""
+
+    live: set[int]
+    deleted: set[int]
+
+
+class SchemaRegistry:
+    """Reads and writes one registry. Raises what ``RegistryClient.request`` raises."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        """``client``: entered for as long as this is used."""
+        self._client = client
+
+    @property
+    def alias(self) -> str:
+        """Of the cluster that it belongs to."""
+        return self._client.alias
+
+    @property
+    def requests(self) -> int:
+        """How many were sent."""
+        return self._client.requests
+
+    async def subjects(self) -> list[Subject]:
+        """Every subject, those with soft-deleted versions alone, too; of every context that the server lists."""
+        answer = await self._client.get("subjects", deleted="true", subjectPrefix=_EVERY_CONTEXT)
+        return self._read(subjects_of, answer)
+
+    async def contents(self, subject: Subject) -> SubjectContents:
+        """The versions of a subject; none where it is not there."""
+        every, live = await asyncio.gather(
+            self._client.find("subjects", subject, "versions", deleted="true"),
+            self._client.find("subjects", subject, "versions"),
+        )
+        there = set(self._read(versions_of, live or []))
+        return SubjectContents(there, set(self._read(versions_of, every or [])) - there)
+
+    async def schema(self, at: SubjectVersion, *, deleted: bool = False) -> RegisteredSchema | None:
+        """One version; ``deleted``: whether it is a soft-deleted one. None: it is not there."""
+        query = {"deleted": "true"} if deleted else {}
+        answer = await self._client.find("subjects", at.subject, "versions", at.version, **query)
+        if answer is None:
+            return None
+        found = self._read(lambda one: registered_schema_of(one, deleted=deleted), answer)
+        # Some servers leave the context of the subject out that was asked for.
+        if found.at.version != at.version or found.at.subject.name != at.subject.name:
+            raise RegistryAnswerError(
+                f"the schema registry of {self.alias}: asked for {at}, it answers with {found.at}"
+            )
+        return found
+
+    async def versions(self, subject: Subject, contents: SubjectContents) -> list[RegisteredSchema]:
+        """These versions of a subject; what was deleted meanwhile is left out."""
+        asked = [
+            *(self.schema(SubjectVersion(subject, number)) for number in sorted(contents.live)),
+            *(self.schema(SubjectVersion(subject, number), deleted=True) for number in sorted(contents.deleted)),
+        ]
+        return [schema for schema in await asyncio.gather(*asked) if schema is not None]
+
+    async def listed(self) -> list[RegisteredSchema] | None:
+        """Every schema there is, page by page; None: the server has no such listing."""
+        found: list[RegisteredSchema] = []
+        seen: set[SubjectVersion] = set()
+        while True:
+            try:
+                page = await self._client.get(
+                    "schemas", deleted="true", subjectPrefix=_EVERY_CONTEXT, offset=len(found), limit=_PAGE
+                )
+            except RegistryRefusedError:
+                return None
+            if not isinstance(page, list):
+                return None
+            fresh = [schema for schema in self._read(_all_of, page) if schema.at not in seen]
+            seen.update(schema.at for schema in fresh)
+            found += fresh
+            # A server that knows no pages answers with all, again and again.
+            if len(page) < _PAGE or len(page) > _PAGE or not fresh:
+                return found
+
+    async def by_id(self, schema_id: int, context: str) -> Schema | None:
+        """The schema of an id; None: there is none."""
+        subject = {} if context == "." else {"subject": f":{context}:"}
+        answer = await self._client.find("schemas", "ids", schema_id, **subject)
+        return None if answer is None else self._read(lambda one: schema_of(one, context), answer)
+
+    async def uses_of(self, schema_id: int, context: str) -> list[SubjectVersion]:
+        """The subjects and versions that have an id."""
+        subject = {} if context == "." else {"subject": f":{context}:"}
+        answer = await self._client.find("schemas", "ids", schema_id, "versions", deleted="true", **subject)
+        return [] if answer is None else self._read(subject_versions_of, answer)
+
+    async def lookup(self, subject: Subject, schema: Schema) -> RegisteredSchema | None:
+        """The version of a subject that has this schema, by the server's own comparison; None: none has."""
+        try:
+            answer = await self._client.request("POST", ("subjects", subject), request_of(schema), {"deleted": "true"})
+        except RegistryRefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+        return self._read(registered_schema_of, answer)
+
+    async def register(self, subject: Subject, schema: Schema) -> int:
+        """Register a schema as the subject's next version, unless it has it; returns its id."""
+        answer = await self._client.request("POST", ("subjects", subject, "versions"), request_of(schema))
+        return self._read(id_of, answer)
+
+    async def import_version(self, at: SubjectVersion, schema_id: int, schema: Schema) -> None:
+        """Register a schema under this id, as this version. The subject is in mode IMPORT."""
+        body = request_of(schema) | {"id": schema_id, "version": at.version}
+        answered = self._read(id_of, await self._client.request("POST", ("subjects", at.subject, "versions"), body))
+        if answered != schema_id:
+            raise RegistryAnswerError(
+                f"the schema registry of {self.alias} gave {at} the id {answered}, where {schema_id} was asked for: it "
+                "has no mode IMPORT; set schemas.ids = translated"
+            )
+
+    async def delete(self, at: SubjectVersion) -> None:
+        """Soft-delete a version, unless it is deleted."""
+        try:
+            await self._client.request("DELETE", ("subjects", at.subject, "versions", at.version))
+        except RegistryRefusedError as error:
+            if error.status != 404 and error.code not in _DELETED_ALREADY:
+                raise
+
+    async def compatibility(self, subject: Subject) -> str | None:
+        """The level that holds for a subject; None: there is no such subject, so that the global one would."""
+        answer = await self._client.find("config", subject, defaultToGlobal="true")
+        return _text(answer, "compatibilityLevel", "compatibility")
+
+    async def global_compatibility(self) -> str | None:
+        """The level that holds for subjects without one of their own."""
+        return _text(await self._client.find("config"), "compatibilityLevel", "compatibility")
+
+    async def set_compatibility(self, subject: Subject, level: str) -> None:
+        """Set a subject's compatibility level."""
+        await self._client.request("PUT", ("config", subject), {"compatibility": level})
+
+    async def mode(self, subject: Subject) -> str | None:
+        """A subject's own mode; None: it has none, or the server knows none."""
+        return _text(await self._client.find("mode", subject), "mode")
+
+    async def set_mode(self, subject: Subject, mode: Mode, *, force: bool = False) -> None:
+        """Set a subject's mode; ``force``: IMPORT even where it has versions already."""
+        query = {"force": "true"} if force else {}
+        await self._client.request("PUT", ("mode", subject), {"mode": mode}, query)
+
+    async def clear_mode(self, subject: Subject) -> None:
+        """Have the global mode hold for a subject again."""
+        await self._client.request("DELETE", ("mode", subject))
+
+    def _read(self, parse: Callable[[Any], _T], answer: Any) -> _T:
+        try:
+            return parse(answer)
+        except RegistryAnswerError as error:
+            raise RegistryAnswerError(
+                f"the schema registry of {self.alias} answers with something else than was asked for: {error}; check "
+                f"{self.alias}.schema.registry.url"
+            ) from error
+
+
+def _all_of(page: list[Any]) -> list[RegisteredSchema]:
+    return [registered_schema_of(one) for one in page]
+
+
+def _text(answer: Any, *names: str) -> str | None:
+    if not isinstance(answer, Mapping):
+        return None
+    return next((answer[name] for name in names if isinstance(answer.get(name), str)), None)
+
+
+def by_subject(schemas: Iterable[RegisteredSchema]) -> dict[Subject, list[RegisteredSchema]]:
+    """Schemas by their subjects, versions ascending."""
+    found: dict[Subject, list[RegisteredSchema]] = {}
+    for schema in sorted(schemas, key=lambda one: one.at):
+        found.setdefault(schema.at.subject, []).append(schema)
+    return found

@@ -1,0 +1,49 @@
+"""What a flow's schema ids became, so that records are compared with what was made of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror_ray.config.settings import FlowSettings
+from mirror_ray.config.transforms import translates_schema_ids
+from mirror_ray.kafka.cluster import ClusterConnections
+from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
+from mirror_ray.model.errors import TopicMissingError
+from mirror_ray.model.internal_topics import schemas_topic
+from mirror_ray.records.schema_id_records import IdsDecision, decode
+from mirror_ray.transforms.schema_ids import SchemaIdMap
+
+_PATIENCE_S: Final = 30.0
+
+
+async def with_schema_ids(
+    flow: FlowSettings, target: ClusterConnections, patience_s: float = _PATIENCE_S
+) -> tuple[FlowSettings, SchemaIdMap]:
+    """Read the flow's topic on the target; returns the map, and the settings with the way that was decided.
+
+    Nothing is asked where ids stay as they are. Where there is no such topic, nothing was decided or translated.
+
+    Raises:
+        ClusterUnreachableError, KafkaProtocolError: The topic can't be read.
+        CorruptRecordError: A record of it can't be.
+    """
+    known = SchemaIdMap()
+    if not translates_schema_ids(flow):
+        return flow, known
+    way = None
+    try:
+        async for chunk in InternalTopicReader(target, schemas_topic(flow.name.source)).to_end(patience_s):
+            if chunk.restarted:
+                known.clear()
+            for record in chunk.records:
+                key, value, _ = record.fields()
+                entry = decode(key, value)
+                if isinstance(entry, IdsDecision):
+                    way = entry.ids
+                elif entry is not None:
+                    known.update([entry])
+    except TopicMissingError:
+        pass
+    if way is None or flow.schemas.ids != "auto":
+        return flow, known
+    return flow.model_copy(update={"schemas": flow.schemas.model_copy(update={"ids": way})}), known
