@@ -62,6 +62,23 @@ async def test_it_asks_for_a_token_and_shows_what_that_may_see(there: Site, page
     )
 
 
+async def test_it_asks_once_whoever_is_refused_first(there: Site, tmp_path: Path) -> None:
+    """The stream's refusal opens the dialog; that of the view, which comes late, does not open it again."""
+    async with browser(tmp_path) as page:
+        late = (
+            "{ const real = window.fetch; window.fetch = async (path, ...rest) => {"
+            " const answer = await real(path, ...rest);"
+            " if (path === '/api/v1/topics') await new Promise((done) => setTimeout(done, 1500)); return answer; }; }"
+        )
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=late)
+        await page.open(f"{there.url}/#/topics")
+        await page.wait("document.querySelector('#ask').open")
+        await page.press("Escape")
+        await page.wait("!document.querySelector('#ask').open")
+        await asyncio.sleep(2.5)
+        assert not await page.evaluate("document.querySelector('#ask').open")
+
+
 async def test_a_late_refusal_is_of_the_token_that_was_asked_with(page: Page) -> None:
     """What was asked for without a token, and is refused when one is there by now, does not take that one away."""
     await page.evaluate(

@@ -92,11 +92,11 @@ async function ask(asked) {
   }
 }
 
-/** A view needs a token: ask for one when it is opened, and show it by that. */
+/** A view needs a token: ask for one when it is opened, and show it by that; not where the whole page has asked. */
 async function wanted(asked, error) {
   if (!forget(error)) return;
   lock();
-  if (asked.locked) return;
+  if (asked.locked || locked.asked) return;
   asked.locked = true;
   if (await askToken()) ask(asked);
 }
@@ -106,10 +106,9 @@ async function locked(error) {
   if (!forget(error)) return;
   by("health").replaceChildren(h("span", { class: "state warn", "data-sign": "▲" }, error.asked ? "the token is not right" : "a token is needed: Unlock"));
   lock();
-  if (!locked.asked) {
-    locked.asked = true;
-    await askToken();
-  }
+  if (locked.asked) return;
+  locked.asked = true;
+  if (!view.locked && (await askToken()) && view.ask) ask(view);
 }
 
 function show(next) {
