@@ -87,6 +87,7 @@ class FlowSchemaSync:
             self._full_s, self._changed = time.monotonic(), True
         else:
             done = await self._mirror_new(mirror)
+            await mirror.settings.settle_some()
         self._tell(done)
         if self._changed:
             await self._publish(mirror)

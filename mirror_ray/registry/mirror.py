@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from mirror_ray.kafka.audit_log import AuditLog, recorded_async
-from mirror_ray.model.cluster_change import ClusterChange
-from mirror_ray.model.errors import MirrorError
+from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.order import registration_order
-from mirror_ray.registry.registration import NOT_ASKED, SchemaRegistration
+from mirror_ray.registry.recorded_changes import RecordedChanges
+from mirror_ray.registry.registration import NOT_ASKED, SchemaRegistration, pieces
 from mirror_ray.registry.registry import SchemaRegistry, SubjectContents, by_subject
 from mirror_ray.registry.schema import RegisteredSchema, Subject, SubjectVersion
+from mirror_ray.registry.subject_settings import SubjectSettings
 from mirror_ray.registry.subjects import SubjectRules
 
 #: Subjects that are asked for together.
@@ -29,14 +29,15 @@ class SchemaMirror:
         self, source: SchemaRegistry, target: SchemaRegistry, rules: SubjectRules, way: IdsWay, audit_log: AuditLog
     ) -> None:
         """``way``: how ids are copied. ``audit_log`` keeps what is changed on the target."""
-        self._source, self._target, self._rules, self._audit_log = source, target, rules, audit_log
+        self._source, self._target, self._rules = source, target, rules
+        self._changes = RecordedChanges(target, audit_log)
         self._registration = SchemaRegistration(target, rules, way, audit_log)
+        #: Levels and modes.
+        self.settings = SubjectSettings(source, target, rules, self._registration, self._changes, way=way)
         #: Every version that the source has, or had.
         self.schemas: dict[SubjectVersion, RegisteredSchema] = {}
         #: Versions that were soft-deleted on the source alone, and why.
         self.undeleted: dict[SubjectVersion, str] = {}
-        #: The levels of the target's subjects.
-        self._levels: dict[Subject, str] = {}
 
     @property
     def mirrored(self) -> dict[SubjectVersion, RegisteredSchema]:
@@ -67,7 +68,7 @@ class SchemaMirror:
             there = by_subject(everything)
             targets = {self._rules.target(at.subject) for at in chosen}
             self._registration.know({subject: there.get(subject, []) for subject in targets})
-        return await self._mirror({at.subject for at in chosen})
+        return await self._mirror({at.subject for at in chosen}, again=True)
 
     async def mirror_subjects(self, subjects: Collection[Subject], *, again: bool = False) -> list[SubjectVersion]:
         """The same for some subjects; ``again``: look at the target's, too, where they were looked at before."""
@@ -75,7 +76,7 @@ class SchemaMirror:
             self.schemas[schema.at] = schema
         if again:
             await self._know({self._rules.target(subject) for subject in subjects})
-        return await self._mirror(set(subjects))
+        return await self._mirror(set(subjects), again=again)
 
     async def mirror_id(self, schema_id: int, context: str, *, needed: bool = True) -> bool:
         """Mirror what has an id on the source; returns whether the source has it.
@@ -102,7 +103,7 @@ class SchemaMirror:
     async def _read(self, subjects: Collection[Subject]) -> list[RegisteredSchema]:
         """The versions of source subjects; what is known of them already is not asked for again."""
         found: list[RegisteredSchema] = []
-        for together in _pieces(list(subjects)):
+        for together in pieces(list(subjects), _TOGETHER):
             contents = await asyncio.gather(*map(self._source.contents, together))
             asked = []
             for subject, content in zip(together, contents, strict=True):
@@ -118,7 +119,7 @@ class SchemaMirror:
 
     async def _know(self, targets: Collection[Subject]) -> None:
         """Look at subjects of the target."""
-        for together in _pieces(sorted(targets)):
+        for together in pieces(sorted(targets), _TOGETHER):
             there = await asyncio.gather(*map(self._look, together))
             self._registration.know(dict(zip(together, there, strict=True)))
 
@@ -134,7 +135,7 @@ class SchemaMirror:
                 fresh.deleted.discard(number)
         return found + await self._target.versions(subject, fresh)
 
-    async def _mirror(self, subjects: Collection[Subject]) -> list[SubjectVersion]:
+    async def _mirror(self, subjects: Collection[Subject], *, again: bool = False) -> list[SubjectVersion]:
         await self._add_referenced()
         missing = {at: schema for at, schema in self.schemas.items() if at not in self.mirrored}
         order = registration_order(missing.values(), self.mirrored.keys())
@@ -142,11 +143,18 @@ class SchemaMirror:
         unknown = self._registration.unknown(missing[at] for at in order.before)
         if unknown:
             await self._know(unknown)
+        written = {self._rules.target(at.subject) for at in order.before}
+        await self.settings.open(written | {one.at.subject for one in self._deleted_since(again=again).values()})
         try:
             done = await self._registration.register(self.schemas, order.before)
+            await self._delete(self._deleted_since(again=again))
         finally:
-            await self._set_levels({*subjects, *(at.subject for at in order.before)})
-        await self._delete_deleted()
+            there = {at.subject for at in self.mirrored} & {*subjects, *(at.subject for at in order.before)}
+            at_once = {subject for subject in there if self.settings.is_urgent(subject)} if again else there
+            await self.settings.settle(at_once)
+        if again:
+            self.settings.settle_later(there - at_once)
+            await self.settings.settle_some()
         return done
 
     async def _add_referenced(self) -> None:
@@ -165,57 +173,23 @@ class SchemaMirror:
 
         return [schema for schema in await asyncio.gather(*map(read, wanted)) if schema is not None]
 
-    async def _set_levels(self, subjects: Collection[Subject]) -> None:
-        """Give the target's subjects the compatibility levels that hold for the source's."""
-        source_level, target_level = await asyncio.gather(
-            self._source.global_compatibility(), self._target.global_compatibility()
-        )
+    def _deleted_since(self, *, again: bool) -> dict[SubjectVersion, RegisteredSchema]:
+        """What was soft-deleted on the source, and is not on the target; ``again``: what was refused before, too."""
+        return {
+            at: target
+            for at, target in self.mirrored.items()
+            if self.schemas[at].deleted
+            and not target.deleted
+            and target.at.version != NOT_ASKED
+            and (again or at not in self.undeleted)
+        }
 
-        async def settle(subject: Subject) -> None:
-            target = self._rules.target(subject)
-            level = await self._source.compatibility(subject) or source_level
-            before = self._levels.get(target)
-            if before is None and self._registration.was_filled(target):
-                before = await self._target.compatibility(target)
-            before = before or target_level
-            lowered = target in self._registration.loosened
-            if level is not None and (level != before or lowered):
-                change = ClusterChange(
-                    kind="set_compatibility",
-                    cluster=self._target.alias,
-                    subject=f"schema {target}",
-                    before=before,
-                    after=level,
-                    why=f"{subject} has it on the source",
-                )
-                await self._recorded(target, change, level)
-            if level is not None:
-                self._levels[target] = level
-            self._registration.loosened.discard(target)
-
-        there = {at.subject for at in self.mirrored}
-        for together in _pieces(sorted(there.intersection(subjects))):
-            await asyncio.gather(*map(settle, together))
-
-    async def _recorded(self, target: Subject, change: ClusterChange, level: str) -> None:
-        async def act() -> dict[Subject, MirrorError | None]:
-            await self._target.set_compatibility(target, level)
-            return {}
-
-        await recorded_async(self._audit_log, {target: change}, act)
-
-    async def _delete_deleted(self) -> None:
-        """Soft-delete what was soft-deleted on the source since."""
-        for at, target in list(self.mirrored.items()):
-            if self.schemas[at].deleted and not target.deleted and target.at.version != NOT_ASKED:
-                try:
-                    await self._target.delete(target.at)
-                except RegistryRefusedError as error:
-                    self.undeleted[at] = str(error)
-                else:
-                    self.mirrored[at] = replace(target, deleted=True)
-                    self.undeleted.pop(at, None)
-
-
-def _pieces(subjects: list[Subject] | tuple[Subject, ...]) -> Iterable[list[Subject]]:
-    return (list(subjects[first : first + _TOGETHER]) for first in range(0, len(subjects), _TOGETHER))
+    async def _delete(self, deleted: Mapping[SubjectVersion, RegisteredSchema]) -> None:
+        for at, target in deleted.items():
+            try:
+                await self._changes.delete(target.at, f"{at} was soft-deleted on the source")
+            except RegistryRefusedError as error:
+                self.undeleted[at] = str(error)
+            else:
+                self.mirrored[at] = replace(target, deleted=True)
+                self.undeleted.pop(at, None)

@@ -15,6 +15,7 @@ from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.comparison import Conflict, Found, compare, id_taken, renamed
 from mirror_ray.registry.order import Before
+from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.registry import SchemaRegistry
 from mirror_ray.registry.schema import RegisteredSchema, Schema, Subject, SubjectVersion
 from mirror_ray.registry.subjects import SubjectRules
@@ -41,6 +42,7 @@ class SchemaRegistration:
     def __init__(self, target: SchemaRegistry, rules: SubjectRules, way: IdsWay, audit_log: AuditLog) -> None:
         """``way``: how ids are copied; in ``same`` the target knows the mode IMPORT."""
         self._target, self._rules, self._way, self._audit_log = target, rules, way, audit_log
+        self._changes = RecordedChanges(target, audit_log)
         #: What source versions are on the target.
         self.mirrored: dict[SubjectVersion, RegisteredSchema] = {}
         #: Why source versions are not there.
@@ -93,7 +95,7 @@ class SchemaRegistration:
         self._referenced |= {one.to for at in before for one in schemas[at].schema.references}
         lineages = _lineages(schemas, {at.subject for at in before})
         while sorter.is_active():
-            for together in _pieces(sorter.get_ready(), _TOGETHER):
+            for together in pieces(sorter.get_ready(), _TOGETHER):
                 done += await self._register(together, schemas, lineages)
                 sorter.done(*together)
         return done
@@ -147,7 +149,7 @@ class SchemaRegistration:
         else:
             target = await self._translate(schema, subject, ask_version=source.at in self._referenced or source.deleted)
         if source.deleted and not target.deleted:
-            await self._target.delete(target.at)
+            await self._changes.delete(target.at, f"{source.at} was soft-deleted on the source")
             target = replace(target, deleted=True)
         self._known.setdefault(subject, []).append(target)
         self._settle(source.at, target)
@@ -162,7 +164,8 @@ class SchemaRegistration:
                 if error.status != _INCOMPATIBLE:
                     raise
                 self.loosened.add(subject)
-                await self._target.set_compatibility(subject, _ANY)
+                why = "the source has earlier versions that the level refuses; it is set again when they are there"
+                await self._changes.set_level(subject, _ANY, before=None, why=why)
                 schema_id = await self._target.register(subject, schema)
             if not ask_version:
                 return RegisteredSchema(at=SubjectVersion(subject, NOT_ASKED), id=schema_id, schema=schema)
@@ -173,7 +176,8 @@ class SchemaRegistration:
 
     async def _import(self, source: RegisteredSchema, schema: Schema, at: SubjectVersion) -> RegisteredSchema:
         if at.subject not in self._importing:
-            await self._target.set_mode(at.subject, "IMPORT", force=bool(self._known.get(at.subject)))
+            why, force = "ids and versions are the source's", bool(self._known.get(at.subject))
+            await self._changes.set_mode(at.subject, "IMPORT", before=None, why=why, force=force)
             self._importing.add(at.subject)
         try:
             await self._target.import_version(at, source.id, schema)
@@ -213,5 +217,6 @@ def _lineages(
     return found
 
 
-def _pieces(values: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+def pieces(values: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """``values``, at most so many at a time."""
     return (values[first : first + size] for first in range(0, len(values), size))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from mirror_ray.registry.answers import (
     RegistryAnswerError,
@@ -170,9 +170,9 @@ class SchemaRegistry:
         """Set a subject's compatibility level."""
         await self._client.request("PUT", ("config", subject), {"compatibility": level})
 
-    async def mode(self, subject: Subject) -> str | None:
+    async def mode(self, subject: Subject) -> Mode | None:
         """A subject's own mode; None: it has none, or the server knows none."""
-        return _text(await self._client.find("mode", subject), "mode")
+        return self._mode(await self._client.find("mode", subject))
 
     async def set_mode(self, subject: Subject, mode: Mode, *, force: bool = False) -> None:
         """Set a subject's mode; ``force``: IMPORT even where it has versions already."""
@@ -182,6 +182,10 @@ class SchemaRegistry:
     async def clear_mode(self, subject: Subject) -> None:
         """Have the global mode hold for a subject again."""
         await self._client.request("DELETE", ("mode", subject))
+
+    def _mode(self, answer: Any) -> Mode | None:
+        text = _text(answer, "mode")
+        return next((mode for mode in get_args(Mode) if mode == text), None)
 
     def _read(self, parse: Callable[[Any], _T], answer: Any) -> _T:
         try:
