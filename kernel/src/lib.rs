@@ -14,7 +14,7 @@
 //! bytes for each of its records. Of compacted logs it holds the keys of both, with 32 bytes of digests for each; where
 //! their order is compared, 48 bytes for each record, and as much again.
 //! `columns::Columns` has the records of all batches that it was given, bounded together as those of one are, with 64 bytes
-//! for each, and beside them what was changed.
+//! for each, and beside them what was changed. `met_schemas::MetSchemas` has each id once, as many as it was told to keep.
 //!
 //! What is refused here is refused by the reference, but for two things. Zstd frames with a window of over 128 MB are
 //! unpacked here: no window is needed to unpack a frame as a whole. And a record that is too large alone is
@@ -31,6 +31,7 @@ pub mod fields;
 pub mod header;
 pub mod last_records;
 mod legacy;
+pub mod met_schemas;
 #[cfg(feature = "python")]
 mod python;
 #[cfg(feature = "python")]

@@ -19,7 +19,7 @@ use crate::digest::Digests;
 use crate::error::{Error, Result};
 use crate::last_records::{Comparing, KeyComparison as LastRecords};
 use crate::python_columns::{PyColumns, columns};
-use crate::python_schema_ids::{PySchemaIds, framing_of};
+use crate::python_schema_ids::{PyMetSchemas, PySchemaIds, framing_of};
 use crate::recompress::recompress as recompressed;
 use crate::repack::{Repacking, repack as repacked, repack_translated as with_other_ids};
 use crate::runs::{KINDS, Run, runs as runs_of};
@@ -71,7 +71,8 @@ fn repack(
     pieces.into_iter().map(|piece| piece_tuple(py, &piece)).collect()
 }
 
-/// The same with other schema ids; None: something is in the way of a record. See `repack::repack_translated`.
+/// The same with other schema ids, with how many were translated and how many framed fields had none; None: something is in
+/// the way of a record. See `repack::repack_translated`.
 #[pyfunction]
 #[pyo3(signature = (parts, ids, key, value, *, codec, merge_bytes, max_batch_bytes, from_offset, leave_out))]
 #[allow(clippy::too_many_arguments, reason = "Python names them")]
@@ -86,13 +87,16 @@ fn repack_translated<'py>(
     max_batch_bytes: usize,
     from_offset: i64,
     leave_out: Vec<(i64, i64)>,
-) -> PyResult<Option<Vec<PieceTuple<'py>>>> {
+) -> PyResult<Option<(Vec<PieceTuple<'py>>, usize, usize)>> {
     let codec = raised(Codec::of(codec))?;
     let parts = parts.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
     let how = Repacking { codec, merge_bytes, max_batch_bytes, from_offset, leave_out: &leave_out };
     let (translations, framing) = (&ids.0, [framing_of(key)?, framing_of(value)?]);
-    let pieces = raised(py.detach(|| with_other_ids(&parts, &how, translations, framing)))?;
-    pieces.map(|pieces| pieces.iter().map(|piece| piece_tuple(py, piece)).collect()).transpose()
+    let Some((pieces, counts)) = raised(py.detach(|| with_other_ids(&parts, &how, translations, framing)))? else {
+        return Ok(None);
+    };
+    let pieces = pieces.iter().map(|piece| piece_tuple(py, piece)).collect::<PyResult<_>>()?;
+    Ok(Some((pieces, counts.translated, counts.unframed)))
 }
 
 pub fn piece_tuple<'py>(py: Python<'py>, piece: &Piece) -> PyResult<PieceTuple<'py>> {
@@ -228,5 +232,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_class::<CleanedComparison>()?;
     module.add_class::<PySchemaIds>()?;
+    module.add_class::<PyMetSchemas>()?;
     module.add_class::<PyColumns>()
 }

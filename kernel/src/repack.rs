@@ -4,7 +4,7 @@ use crate::builder::{Builder, Piece};
 use crate::codecs::Codec;
 use crate::error::{Result, corrupt};
 use crate::records::{UNPACKED_LIMIT_BYTES, open};
-use crate::schema_ids::{Framing, TailTranslator, Translations};
+use crate::schema_ids::{Framing, IdCounts, TailTranslator, Translations};
 
 /// What becomes of the records.
 #[derive(Clone, Copy, Debug)]
@@ -36,15 +36,16 @@ pub fn repack(parts: &[&[u8]], how: &Repacking) -> Result<Vec<Piece>> {
     Ok(repack_each(parts, how, |_| Ok(true))?.unwrap_or_default())
 }
 
-/// The same with other schema ids. None: one is missing or absent, or in an undecided field.
+/// The same with other schema ids, and how many these were. None: one is missing or absent, or in an undecided field.
 pub fn repack_translated(
     parts: &[&[u8]],
     how: &Repacking,
     translations: &Translations,
     framing: [Framing; 2],
-) -> Result<Option<Vec<Piece>>> {
+) -> Result<Option<(Vec<Piece>, IdCounts)>> {
     let mut ids = TailTranslator::new(translations, framing);
-    repack_each(parts, how, |tail| ids.translate(tail))
+    let pieces = repack_each(parts, how, |tail| ids.translate(tail))?;
+    Ok(pieces.map(|pieces| (pieces, ids.counts())))
 }
 
 /// Changes each record's tail by `change`, which says whether all may go on; None: it may not.

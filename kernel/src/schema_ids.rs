@@ -15,7 +15,7 @@ const GUID_HEADER_BYTES: usize = 17;
 const HEADERS: [&[u8]; 2] = [b"__key_schema_id", b"__value_schema_id"];
 
 /// Where plain numbers look like ids each is another one.
-const MOST_TOLD: usize = 100;
+pub(crate) const MOST_TOLD: usize = 100;
 
 /// A schema's GUID.
 pub type Guid = [u8; 16];
@@ -84,6 +84,15 @@ pub struct Translated {
     pub issues: Vec<Issue>,
 }
 
+/// How often ids were met, over many records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdCounts {
+    /// As in `Translated`.
+    pub translated: usize,
+    /// The same.
+    pub unframed: usize,
+}
+
 /// New bytes, and where they go.
 #[derive(Clone, Copy, Debug)]
 enum Edit {
@@ -129,22 +138,31 @@ impl Columns {
 }
 
 /// Translates the tails of records one by one, as long as nothing is in the way of any.
-pub(crate) struct TailTranslator<'a>(Search<'a>);
+pub(crate) struct TailTranslator<'a> {
+    search: Search<'a>,
+    translated: usize,
+}
 
 impl TailTranslator<'_> {
     pub fn new(translations: &Translations, framing: [Framing; 2]) -> TailTranslator<'_> {
-        TailTranslator(Search::new(translations, framing))
+        TailTranslator { search: Search::new(translations, framing), translated: 0 }
     }
 
     /// Whether that was done.
     #[inline]
     pub fn translate(&mut self, tail: &mut [u8]) -> Result<bool> {
-        let search = &mut self.0;
+        let search = &mut self.search;
         search.record(0, tail, 0..tail.len())?;
+        self.translated += search.edits.len();
         for edit in search.edits.drain(..) {
             edit.apply(tail);
         }
         Ok(search.found.issues.is_empty())
+    }
+
+    /// Of all records so far.
+    pub fn counts(&self) -> IdCounts {
+        IdCounts { translated: self.translated, unframed: self.search.found.unframed }
     }
 }
 
@@ -171,38 +189,12 @@ impl Search<'_> {
 
     #[inline]
     fn record(&mut self, number: usize, bytes: &[u8], tail: Range<usize>) -> Result<()> {
-        let places = FieldPlaces::read(&bytes[..tail.end], tail.start)?;
         let (edits_before, issues_before) = (self.edits.len(), self.found.issues.len());
-        let mut in_headers = [false; 2];
-        places.for_each_header(|name, value| {
-            let Some(field) = HEADERS.iter().position(|header| *header == &bytes[name.clone()]) else {
-                return;
-            };
-            let value = value.unwrap_or(0..0);
-            if self.framing[field] == Framing::Plain {
-                return;
-            }
-            let from = value.start + 1;
-            if let Some(id) = framed_id(&bytes[value.clone()]).filter(|_| value.len() == FRAME_BYTES) {
-                in_headers[field] = true;
-                self.id(number, field, from, id);
-            } else if value.len() == GUID_HEADER_BYTES && bytes[value.start] == 1 {
-                in_headers[field] = true;
-                let mut guid = Guid::default();
-                guid.copy_from_slice(&bytes[from..value.end]);
-                self.guid(number, field, from, guid);
-            }
+        let unframed = for_each_schema(bytes, tail, self.framing, |field, at, schema| match schema {
+            Schema::Id(id) => self.id(number, field, at, id),
+            Schema::Guid(guid) => self.guid(number, field, at, guid),
         })?;
-        for (field, place) in [&places.key, &places.value].into_iter().enumerate() {
-            let Some(place) = place.as_ref().filter(|_| !in_headers[field]) else {
-                continue;
-            };
-            match (self.framing[field], framed_id(&bytes[place.clone()])) {
-                (Framing::Plain, _) | (Framing::Undecided, None) => {}
-                (Framing::Framed, None) => self.found.unframed += 1,
-                (_, Some(id)) => self.id(number, field, place.start + 1, id),
-            }
-        }
+        self.found.unframed += unframed;
         if self.found.issues.len() > issues_before {
             // It fails, or all wait: a part of it is translated in neither case.
             self.edits.truncate(edits_before);
@@ -249,6 +241,49 @@ impl Search<'_> {
         }
         self.found.issues.push(Issue { number, field, schema, kind });
     }
+}
+
+/// Calls `visit` with field, place and schema of what looks like an id in the fields of a record that are not plain, headers
+/// first; returns how many framed fields have none, without those that are null.
+#[inline]
+pub(crate) fn for_each_schema(
+    bytes: &[u8],
+    tail: Range<usize>,
+    framing: [Framing; 2],
+    mut visit: impl FnMut(usize, usize, Schema),
+) -> Result<usize> {
+    let places = FieldPlaces::read(&bytes[..tail.end], tail.start)?;
+    let (mut in_headers, mut unframed) = ([false; 2], 0);
+    places.for_each_header(|name, value| {
+        let Some(field) = HEADERS.iter().position(|header| *header == &bytes[name.clone()]) else {
+            return;
+        };
+        let value = value.unwrap_or(0..0);
+        if framing[field] == Framing::Plain {
+            return;
+        }
+        let from = value.start + 1;
+        if let Some(id) = framed_id(&bytes[value.clone()]).filter(|_| value.len() == FRAME_BYTES) {
+            in_headers[field] = true;
+            visit(field, from, Schema::Id(id));
+        } else if value.len() == GUID_HEADER_BYTES && bytes[value.start] == 1 {
+            in_headers[field] = true;
+            let mut guid = Guid::default();
+            guid.copy_from_slice(&bytes[from..value.end]);
+            visit(field, from, Schema::Guid(guid));
+        }
+    })?;
+    for (field, place) in [&places.key, &places.value].into_iter().enumerate() {
+        let Some(place) = place.as_ref().filter(|_| !in_headers[field]) else {
+            continue;
+        };
+        match (framing[field], framed_id(&bytes[place.clone()])) {
+            (Framing::Plain, _) | (Framing::Undecided, None) => {}
+            (Framing::Framed, None) => unframed += 1,
+            (_, Some(id)) => visit(field, place.start + 1, Schema::Id(id)),
+        }
+    }
+    Ok(unframed)
 }
 
 /// The id that a field begins with, if it looks so.

@@ -9,7 +9,7 @@ use _kernel::columns::{Change, Columns, Field, Packing};
 use _kernel::fields::{HeaderField, tail_of};
 use _kernel::repack::{Repacking, repack_translated};
 use _kernel::schema_ids::Framing::{Framed, Plain, Undecided};
-use _kernel::schema_ids::{Framing, Issue, Kind, Schema, Translated, Translations};
+use _kernel::schema_ids::{Framing, IdCounts, Issue, Kind, Schema, Translated, Translations};
 use proptest::prelude::*;
 use support::{Owned, batch, records_of};
 
@@ -153,10 +153,13 @@ fn what_is_repacked_is_translated_on_the_way_or_not_at_all() {
     let repacked = |ids: [i32; 3]| {
         let records: Vec<Owned> = (0..).zip(ids).map(|(offset, id)| (offset, 1, value(&framed(id, b"v")))).collect();
         let data = batch(&records, Codec::Zstd, 0);
-        let pieces = repack_translated(&[&data], &how, &translations(), [Plain, Framed]).unwrap();
-        pieces.map(|pieces| records_of(&pieces[0].bytes).unwrap().0)
+        let made = repack_translated(&[&data], &how, &translations(), [Plain, Framed]).unwrap();
+        made.map(|(pieces, counts)| (records_of(&pieces[0].bytes).unwrap().0, counts))
     };
-    let made = repacked([19, 17, 18]).unwrap();
+    let (made, counts) = repacked([19, 17, 18]).unwrap();
+    assert_eq!(counts, IdCounts { translated: 2, unframed: 0 });
+    // No number is 0.
+    assert_eq!(repacked([17, 0, 18]).unwrap().1, IdCounts { translated: 1, unframed: 1 });
     assert_eq!(made[0], (1, 1, value(&framed(4, b"v"))));
     assert_eq!(made[1], (2, 1, value(&framed(70_000, b"v"))));
     assert_eq!((repacked([17, 17, 19]), repacked([17, 20, 17])), (None, None));

@@ -119,7 +119,7 @@ class FaultResolver:
             return f"{text}; {resolution.policy} is under way" + (f", but {failing}; tried again" if failing else "")
         if (declined := self._declined_of(partition, fault)) is not None:
             text = f"{text}; {declined}"
-        return f"{text}. {self._advice(partition, fault)}"
+        return f"{text}. {self._advice(partition, fault)}" if fault.kind in FAULT_KINDS else text
 
     def _declined_of(self, partition: TopicPartition, fault: PartitionFault) -> str | None:
         known, reason = self._declined.get(partition, (None, None))
@@ -155,7 +155,7 @@ class FaultResolver:
     def _policy(self, partition: TopicPartition, fault: PartitionFault) -> FaultPolicy:
         """The policy of the flow's settings, where it can be followed."""
         record = self._state.record(partition)
-        if record is None:
+        if record is None or fault.kind not in FAULT_KINDS:
             return "stop"
         if fault_rules.recount_failed(record, fault):
             return "resync"
@@ -213,6 +213,9 @@ class FaultResolver:
         """
         chosen = self.open_faults(topic, number, kinds)
         what = topic if number is None else f"{topic}:{number}"
+        if not chosen and self.open_faults(topic, number, ("schema_missing",)):
+            why = "waits for a schema, and goes on by itself: `mirror-ray schemas --problems` says what keeps it"
+            raise ConfigError(f"{self._settings.name} {what} {why}")
         if not chosen:
             raise ConfigError(f"{self._settings.name} {what} is in no trouble: `mirror-ray topics` shows what is")
         for partition, fault in chosen.items():

@@ -11,6 +11,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 from mirror_ray.model.assignment import PartitionReport, ReplicatorReport
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 
 #: Long enough to smooth large requests, short enough to show a change at once.
 WINDOW_S = 5.0
@@ -157,6 +158,8 @@ FlowTopic = tuple[FlowName, str]
 class _Totals:
     records: int = 0
     bytes: int = 0
+    #: None: none were translated.
+    schema_ids: SchemaIdCounts | None = None
 
 
 @dataclass(slots=True)
@@ -193,9 +196,9 @@ class ObservedState:
         before = self.reports.get(partition)
         self.reports[partition] = report
         same = before is not None and before.epoch == report.epoch and before.records <= report.records
-        records, bytes_ = (before.records, before.bytes) if same and before is not None else (0, 0)
-        if adopted and before is None:
-            records, bytes_ = report.records, report.bytes
+        counted = before if same else report if adopted and before is None else None
+        records, bytes_ = (counted.records, counted.bytes) if counted is not None else (0, 0)
+        ids = None if report.schema_ids is None else report.schema_ids - _ids_of(counted)
         topic = (partition.flow, partition.topic)
         for totals in (
             self._totals.setdefault(partition, _Totals()),
@@ -204,6 +207,8 @@ class ObservedState:
         ):
             totals.records += report.records - records
             totals.bytes += report.bytes - bytes_
+            if ids is not None:
+                totals.schema_ids = (totals.schema_ids or NO_SCHEMA_IDS) + ids
         if report.records > records:
             self._grown.add(topic)
         return before
@@ -225,6 +230,11 @@ class ObservedState:
         """The topic's (records/s, bytes/s)."""
         metered = self._topics.get((flow, topic))
         return metered.meter.rates(now_s) if metered else (0.0, 0.0)
+
+    def topic_schema_ids(self, flow: FlowName, topic: str) -> SchemaIdCounts | None:
+        """What was done with the schema ids of a topic since the coordinator began; None: none are translated."""
+        metered = self._topics.get((flow, topic))
+        return metered.schema_ids if metered else None
 
     def flow_totals(self, flow: FlowName) -> tuple[int, int]:
         """(records, bytes) acknowledged since the coordinator began."""
@@ -267,3 +277,7 @@ class ObservedState:
         for topic in self._topics.keys() - there:
             del self._topics[topic]
             self._grown.discard(topic)
+
+
+def _ids_of(report: PartitionReport | None) -> SchemaIdCounts:
+    return (report.schema_ids if report is not None else None) or NO_SCHEMA_IDS

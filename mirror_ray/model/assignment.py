@@ -10,6 +10,7 @@ from mirror_ray.model.latency import LatencyHistogram
 from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.model.schema_id_counts import SchemaIdCounts
 from mirror_ray.model.schema_need import SchemaNeed
 
 #: Beyond every offset.
@@ -86,6 +87,8 @@ class PartitionReport:
     bytes_per_record: float = 0.0
     #: Bytes before compression for each byte on the wire, from samples of what this replicator copied; None: unknown.
     compression: float | None = None
+    #: What was done with schema ids in these records; None: they are not translated.
+    schema_ids: SchemaIdCounts | None = None
     #: Why it is stopped, where another attempt alone will not help.
     trouble: PartitionFault | None = None
     #: Of a partition that was released: whether all that was sent for it was answered, so that nothing lies behind

@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from mirror_ray.model.errors import CorruptBatchError, RecordTooLargeError
+from mirror_ray.model.schema_id_counts import SchemaIdCounts
 from mirror_ray.records.batch import CODECS, HEADER, Codec, RecordBatch
-from mirror_ray.records.repacked_batch import RepackedBatch
+from mirror_ray.records.repacked_batch import RepackedBatch, with_schema_ids_counted
 
 #: Set to anything, it has the kernel left aside: to find out whether a fault is the kernel's.
 OFF_VARIABLE: Final = "MIRROR_RAY_NO_KERNEL"
@@ -111,7 +112,7 @@ def repack_translated(
     None: an id is missing or absent, or in an undecided field.
     """
     with _translated(max_batch_bytes):
-        pieces = _native.repack_translated(
+        made = _native.repack_translated(
             [batch.view for batch in batches],
             ids,
             key,
@@ -122,7 +123,10 @@ def repack_translated(
             from_offset=from_offset,
             leave_out=leave_out,
         )
-        return None if pieces is None else _repacked(pieces)
+        if made is None:
+            return None
+        pieces, translated, unframed = made
+        return with_schema_ids_counted(_repacked(pieces), SchemaIdCounts(translated, unframed))
 
 
 def columns(batches: Sequence[_Batches], from_offset: int, leave_out: Sequence[tuple[int, int]]) -> Any:
@@ -170,6 +174,19 @@ def translate_columns(opened: Any, numbers: Sequence[int], ids: Any, *, key: str
     with _translated():
         found: tuple[int, int, Any] = opened.translate(numbers, ids, key, value)
         return found
+
+
+def met_schemas(*, key: str, value: str, most: int) -> Any:
+    """The schemas that records have the ids of, as many as ``most`` of a field; the kernel's ``MetSchemas``."""
+    return _native.MetSchemas(key=key, value=value, most=most)
+
+
+def meet_schemas(
+    met: Any, batches: Sequence[RecordBatch], span: tuple[int, int], leave_out: Sequence[tuple[int, int]]
+) -> None:
+    """Take the records in a span from verified batches, without those in ranges. Raises as ``columns`` does."""
+    with _translated():
+        met.take([batch.view for batch in batches], span, leave_out)
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 from mirror_ray.records.batch import RecordBatch
 
 
@@ -31,3 +33,10 @@ class RepackedBatch:
     source_bytes: int
     #: Its records by age, in order: the newest timestamp of some that follow each other, and how many they are.
     ages: tuple[tuple[int, int], ...]
+    #: What was done with schema ids; the last of several batches that are made together has it for all of them.
+    schema_ids: SchemaIdCounts = NO_SCHEMA_IDS
+
+
+def with_schema_ids_counted(batches: Sequence[RepackedBatch], counts: SchemaIdCounts) -> list[RepackedBatch]:
+    """Note what was done with schema ids to make these batches, in order."""
+    return [*batches[:-1], *(replace(last, schema_ids=counts) for last in batches[-1:])]

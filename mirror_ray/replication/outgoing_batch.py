@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from mirror_ray.model.assignment import NO_END, Assignment
 from mirror_ray.model.errors import RecordTooLargeError
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 from mirror_ray.records import kernel
 from mirror_ray.records.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, RecordBatch, needs_repack
 from mirror_ray.records.batch_run import BatchRun
 from mirror_ray.records.decode import reaching_into
 from mirror_ray.records.repack import compress_batch, pack, repack
-from mirror_ray.records.repacked_batch import RepackedBatch
+from mirror_ray.records.repacked_batch import RepackedBatch, with_schema_ids_counted
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
 from mirror_ray.replication.merge_rules import merge_bytes, merged_codec
@@ -49,6 +50,8 @@ class OutgoingBatch:
     #: Its records by age, in order: the newest timestamp of some that follow each other, and how many they are; where
     #: nothing is said, all have the batch's.
     ages: tuple[tuple[int, int], ...] = ()
+    #: What was done with schema ids, of this batch and of those before it that were made together with it.
+    schema_ids: SchemaIdCounts = NO_SCHEMA_IDS
     #: Whether it was made of several of the source's.
     merged: bool = False
     #: Whether offsets before it have to be filled on the target first.
@@ -140,7 +143,7 @@ def _transformed(
         translated = transforms.translated([batch], position, codec=codec, max_batch_bytes=max_bytes)
         if translated is not None:
             return translated
-    records, kept, failures, _ = transforms.take([batch], position, up_to)
+    records, kept, failures, _, counts = transforms.take([batch], position, up_to)
     if singly:
         repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, apart="records")
     else:
@@ -148,7 +151,7 @@ def _transformed(
         if assignment.preserve_offsets and any(len(part.runs) > 1 for part in repacked):
             repacked = pack(records.decoded(kept), batch, max_batch_bytes=max_bytes, codec=codec, apart="runs")
     transforms.left_out(failures)
-    return repacked
+    return with_schema_ids_counted(repacked, counts)
 
 
 def merged_batches(
@@ -181,8 +184,9 @@ def merged_batches(
     ) is not None:
         repacked = translated
     else:
-        records, kept, failures, _ = transforms.take(batches, position)
-        repacked = records.pack(kept, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes)
+        records, kept, failures, _, counts = transforms.take(batches, position)
+        packed = records.pack(kept, codec=codec, merge_bytes=room_bytes, max_batch_bytes=max_bytes)
+        repacked = with_schema_ids_counted(packed, counts)
         transforms.left_out(failures)
     return _outgoing(repacked, merged=True)
 
@@ -198,6 +202,7 @@ def _outgoing(repacked: Sequence[RepackedBatch], *, merged: bool = False) -> lis
             uncompressed_bytes=part.uncompressed_bytes,
             source_bytes=part.source_bytes,
             ages=part.ages,
+            schema_ids=part.schema_ids,
             merged=merged,
         )
         for part in repacked

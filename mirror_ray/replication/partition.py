@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirror_ray.model.assignment import PartitionReport
-from mirror_ray.model.fault import FAULT_KINDS
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.replication import faults
 from mirror_ray.replication.faults import ReplicationFault
@@ -208,6 +207,10 @@ class PartitionReplication(PartitionSource):
         waits = self.schema_ids_awaited
         return faults.schema_awaited(self.source, waits) if self.reason is None and waits is not None else self.reason
 
+    @property
+    def _translates(self) -> bool:
+        return self.transforms is not None and self.transforms.chain.schema_ids is not None
+
     def report(self) -> PartitionReport:
         """Describe the partition for the coordinator."""
         progress, cause = self.progress, self.stop_cause
@@ -216,7 +219,8 @@ class PartitionReplication(PartitionSource):
             epoch=self.assignment.epoch,
             state=self.state.shown if cause is None else "stopped",
             reason=self._shown_reason if cause is None else cause.text,
-            trouble=self.fault if self.fault is not None and self.fault.kind in FAULT_KINDS else None,
+            schema_ids=progress.schema_ids if self._translates else None,
+            trouble=self.fault,
             anchor=self.acknowledged,
             source_end=self.source_end,
             high_watermark=self.high_watermark,

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from mirror_ray.model.offset_pair import SEQUENCE_MODULUS
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 from mirror_ray.replication.offset_gaps import OffsetGap
 from mirror_ray.replication.outgoing_batch import OutgoingBatch
 
@@ -40,12 +41,15 @@ class CopyProgress:
     records: int = 0
     bytes: int = 0
     last_timestamp_ms: int = -1
+    schema_ids: SchemaIdCounts = NO_SCHEMA_IDS
 
     def add(self, batch: OutgoingBatch) -> None:
         """Count a committed batch."""
         self.records += batch.count
         self.bytes += batch.size_bytes
         self.last_timestamp_ms = max(self.last_timestamp_ms, batch.max_timestamp)
+        if batch.schema_ids is not NO_SCHEMA_IDS:
+            self.schema_ids += batch.schema_ids
 
 
 class Pipeline:

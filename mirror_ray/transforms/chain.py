@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.transforms.columns import DecodedColumns, RecordColumns, read_records
 from mirror_ray.transforms.framing import IdIssue
 from mirror_ray.transforms.record import Record, encode_fields
-from mirror_ray.transforms.schema_ids import STEP, AbsentSchemaError, TopicSchemaIds
+from mirror_ray.transforms.schema_ids import STEP, AbsentSchemaError, SchemaIdMap, TopicSchemaIds
 from mirror_ray.transforms.transform import Result, Transform, fields_read
 
 
@@ -60,6 +62,8 @@ class TransformedRecords(NamedTuple):
     failures: list[TransformFailure]
     #: Why nothing is kept; then failures are those before it alone.
     waits: SchemaIdsWait | None = None
+    #: What was done with the schema ids of what is kept.
+    counts: SchemaIdCounts = NO_SCHEMA_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class TransformChain:
         Raises:
             CorruptBatchError: The bytes of one are no record.
         """
-        columns, kept, failures, waits = self.run(source, DecodedColumns(records))
+        columns, kept, failures, waits, _ = self.run(source, DecodedColumns(records))
         if waits is not None:
             return self.apply(source, [record for record in records if record.offset < waits.offset])
         return ChainResult(columns.decoded(kept), failures)
@@ -114,18 +118,17 @@ class TransformChain:
         if self.steps:
             before = read_records(records, source, self.reads)
             numbers, elsewhere = self._run_steps(before, records, failures)
-        waits, ids = None, self.schema_ids
-        if ids is not None and ids.known is not None:
-            # Of records that go elsewhere, too: they fail, and wait, in all chains alike.
-            done = records.translate(numbers, ids.known, key=ids.framing("key"), value=ids.framing("value"))
-            if done.issues:
-                numbers, waits = _unobstructed(done.issues, before, records, numbers, failures)
+        waits, counts = None, NO_SCHEMA_IDS
+        if self.schema_ids is not None and self.schema_ids.known is not None:
+            counts, issues = _translated(records, numbers, elsewhere, self.schema_ids, self.schema_ids.known)
+            if issues:
+                numbers, waits = _unobstructed(issues, before, records, numbers, failures)
         failures.sort(key=lambda failure: failure.record.offset)
         if waits is not None:
             failures = [failure for failure in failures if failure.record.offset < waits.offset]
         elif elsewhere:
             numbers = [number for number in numbers if number not in elsewhere]
-        return TransformedRecords(records, numbers, failures, waits)
+        return TransformedRecords(records, numbers, failures, waits, counts)
 
     def _run_steps(
         self, before: Sequence[Record], records: RecordColumns, failures: list[TransformFailure]
@@ -153,6 +156,18 @@ class TransformChain:
         if unwritten:
             numbers = [number for number in numbers if number not in unwritten]
         return numbers, elsewhere
+
+
+def _translated(
+    records: RecordColumns, numbers: Sequence[int], elsewhere: Collection[int], ids: TopicSchemaIds, known: SchemaIdMap
+) -> tuple[SchemaIdCounts, Sequence[IdIssue]]:
+    """Translate ids, and count those of records that stay; what goes elsewhere fails, and waits, in all chains alike."""
+    translate = partial(records.translate, translations=known, key=ids.framing("key"), value=ids.framing("value"))
+    done = translate([number for number in numbers if number not in elsewhere] if elsewhere else numbers)
+    issues: Sequence[IdIssue] = done.issues
+    if elsewhere:
+        issues = sorted((*issues, *translate(sorted(elsewhere)).issues), key=lambda issue: issue.number)
+    return SchemaIdCounts(done.translated, done.unframed), issues
 
 
 def _unobstructed(

@@ -137,6 +137,17 @@ async def test_answer_that_can_not_be_given_is_refused(world: World) -> None:
         await coordinator.resolve("A->B", "orders", 0, "skip")
 
 
+async def test_a_missing_schema_is_shown_and_nobody_is_asked_to_decide(world: World) -> None:
+    """Whatever the flow's policy is; it goes on by itself."""
+    coordinator = await begun(world, policy="skip")
+    world.first.stop_partition(ORDERS, "stopped", PartitionFault(kind="schema_missing", text="waits: id 7"))
+    (row,) = await shown(coordinator.partitions, lambda rows: rows[0].trouble == "schema_missing")
+    assert row.reason == "schema_missing: waits: id 7"
+    with pytest.raises(ConfigError, match="goes on by itself"):
+        await coordinator.resolve("A->B", "orders", 0, "skip")
+    assert ORDERS in world.first.held
+
+
 async def test_trouble_that_passes_by_itself_is_forgotten(world: World) -> None:
     """A partition that copies again shows no trouble, and can't be resolved any more."""
     coordinator = await begun(world)

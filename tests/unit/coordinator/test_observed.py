@@ -16,6 +16,7 @@ from mirror_ray.model.latency import LatencyCounter, LatencyHistogram
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.model.schema_id_counts import SchemaIdCounts
 from mirror_ray.observe.status import PartitionStatus
 from tests.support.factories import replicator_report
 
@@ -61,6 +62,24 @@ def test_totals_outlive_assignments() -> None:
     observed.take(replace(REPORT, epoch=2, records=4, bytes=400))
     assert observed.totals(PARTITION) == (9, 900)
     assert observed.flow_totals(FLOW) == (9, 900)
+
+
+def test_schema_ids_are_counted_by_topic() -> None:
+    """As records are; where none are translated there is no count."""
+    observed = ObservedState()
+    observed.take(REPORT)
+    assert observed.topic_schema_ids(FLOW, "t") is None
+    for report in (
+        replace(REPORT, schema_ids=SchemaIdCounts(3, 1)),
+        replace(REPORT, records=12, schema_ids=SchemaIdCounts(5, 1)),
+        replace(REPORT, records=2, epoch=2, schema_ids=SchemaIdCounts(2, 1)),
+        replace(REPORT, partition=FlowPartition(FLOW, "t", 1), schema_ids=SchemaIdCounts(10, 0)),
+    ):
+        observed.take(report)
+    assert observed.topic_schema_ids(FLOW, "t") == SchemaIdCounts(17, 2)
+    adopted = ObservedState()
+    adopted.take(replace(REPORT, schema_ids=SchemaIdCounts(3, 1)), adopted=True)
+    assert adopted.topic_schema_ids(FLOW, "t") == SchemaIdCounts()
 
 
 def test_loads_are_growth_between_samples() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror_ray.model.offset_pair import OffsetPair
+from mirror_ray.model.schema_id_counts import SchemaIdCounts
 from mirror_ray.records.decode import records_of
 from mirror_ray.records.schema_id_records import FieldDecision, IdTranslation, SchemaIdEntry
 from mirror_ray.replication.faults import ReplicationFault
@@ -191,17 +193,38 @@ def test_a_wait_of_long_is_shown_as_a_fault_and_ends_by_itself() -> None:
     fetched(copy, of_ids(0, 2))
     copy.schema_ids_overdue()
     report = copy.report()
-    assert (report.state, report.trouble) == ("stopped", None)
-    assert copy.fault is not None
-    assert (copy.fault.kind, copy.fault.source_from, copy.fault.source_to) == ("schema_missing", 0, 1)
+    fault = report.trouble
+    assert fault is not None
+    assert (report.state, fault.kind, fault.source_from, fault.source_to) == ("stopped", "schema_missing", 0, 1)
     assert "offset 0 of source partition t-0 has schema id 2" in (report.reason or "")
     assert "schemas.subjects" in (report.reason or "")
     known.update([IdTranslation(2, 12)])
     copy.schema_ids_learned()
     report = copy.report()
-    assert (report.state, report.reason, copy.state) == ("copying", None, CopyState.RUNNING)
+    assert (report.state, report.reason, report.trouble) == ("copying", None, None)
+    assert copy.state is CopyState.RUNNING
     copy.schema_ids_overdue()
     assert copy.report().state == "copying"
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("steps", [(), (NamedTransform("each", Each(lambda record: record)),)])
+def test_what_was_acknowledged_is_counted(merge: bool, steps: tuple[NamedTransform, ...]) -> None:
+    """Ids that were translated, and what had none; nothing before the target has it."""
+    copy, _ = translating(IdTranslation(1, 11), merge=merge)
+    assert copy.transforms is not None
+    copy.transforms.chain = replace(copy.transforms.chain, steps=steps)
+    fetched(copy, of_ids(0, 1, 0, 1), of_ids(3, 1))
+    assert copy.report().schema_ids == SchemaIdCounts()
+    for outgoing in list(copy.pipeline.ready):
+        copy.take()
+        copy.answered(outgoing.target_offset)
+    assert copy.report().schema_ids == SchemaIdCounts(translated=3, unframed=1)
+
+
+def test_a_partition_without_ids_counts_none() -> None:
+    """That is not 0."""
+    assert replication(assignment()).report().schema_ids is None
 
 
 def test_an_undecided_field_names_the_setting() -> None:

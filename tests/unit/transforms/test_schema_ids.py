@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror_ray.model.names import TopicPartition
+from mirror_ray.model.schema_id_counts import NO_SCHEMA_IDS, SchemaIdCounts
 from mirror_ray.records import kernel
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord, record_tail, records_of
@@ -205,6 +206,7 @@ def test_a_route_waits_and_fails_as_all_do() -> None:
         header = ((b"__value_schema_id", framed(19)),)
         done = run([(None, b"europe", header), (None, b"x", ())], (), native=False, chain=chain)
         assert (values(done), len(done.failures)) == (kept, 1)
+        assert done.counts == SchemaIdCounts(unframed=len(kept))
         done = run(
             [(None, b"x", ()), (None, b"usa", ((b"__value_schema_id", framed(20)),))], (), native=False, chain=chain
         )
@@ -314,6 +316,7 @@ def test_in_one_pass_it_comes_out_the_same(case: Case, key: Framing, value: Fram
     )
     assert (made is None) is bool(done.issues)
     if made is not None:
+        assert sum((piece.schema_ids for piece in made), NO_SCHEMA_IDS) == SchemaIdCounts(*done[:2])
         found = [record for piece in made for record in records_of(piece.batch)]
         wanted = columns.decoded(range(len(columns)))
         assert [(record.timestamp, record.tail) for record in found] == [(one.timestamp, one.tail) for one in wanted]
@@ -333,6 +336,7 @@ def test_in_one_pass_ids_come_out_the_same(records: list[Fields], key: Framing, 
     )
     assert (made is None) is bool(done.issues)
     if made is not None:
+        assert made[0].schema_ids == SchemaIdCounts(*done[:2])
         assert [one.tail for one in records_of(made[0].batch)] == [
             one.tail for one in columns.decoded(range(len(columns)))
         ]
