@@ -10,6 +10,7 @@ from typing import Final
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.client import RegistryRefusedError
+from mirror_ray.registry.global_settings import GlobalSettings
 from mirror_ray.registry.order import registration_order
 from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.registration import NOT_ASKED, SchemaRegistration, pieces
@@ -26,14 +27,28 @@ class SchemaMirror:
     """One flow's registries. One round at a time."""
 
     def __init__(
-        self, source: SchemaRegistry, target: SchemaRegistry, rules: SubjectRules, way: IdsWay, audit_log: AuditLog
+        self,
+        source: SchemaRegistry,
+        target: SchemaRegistry,
+        rules: SubjectRules,
+        way: IdsWay,
+        audit_log: AuditLog,
+        *,
+        with_globals: bool = False,
     ) -> None:
-        """``way``: how ids are copied. ``audit_log`` keeps what is changed on the target."""
+        """``way``: how ids are copied. ``audit_log`` keeps what is changed on the target.
+
+        ``with_globals``: what holds for subjects without settings of their own is mirrored, too.
+        """
         self._source, self._target, self._rules = source, target, rules
         self._changes = RecordedChanges(target, audit_log)
         self._registration = SchemaRegistration(target, rules, way, audit_log)
         #: Levels and modes.
         self.settings = SubjectSettings(source, target, rules, self._registration, self._changes, way=way)
+        #: What holds for the others; None: that is the target's own.
+        self.globals: GlobalSettings | None = None
+        if with_globals:
+            self.globals = GlobalSettings(source, target, rules.contexts, self._changes, way=way)
         #: Every version that the source has, or had.
         self.schemas: dict[SubjectVersion, RegisteredSchema] = {}
         #: Versions that were soft-deleted on the source alone, and why.
@@ -48,6 +63,12 @@ class SchemaMirror:
     def problems(self) -> dict[SubjectVersion, str]:
         """Why source versions are not on the target."""
         return self._registration.problems
+
+    @property
+    def settings_problems(self) -> list[str]:
+        """Why levels and modes are not those of the source."""
+        of_all = self.globals.problems.values() if self.globals is not None else ()
+        return [*of_all, *self.settings.problems.values()]
 
     async def mirror_all(self) -> list[SubjectVersion]:
         """Look at everything on both sides, and mirror what is missing; returns what the target has since.
@@ -153,6 +174,8 @@ class SchemaMirror:
             at_once = {subject for subject in there if self.settings.is_urgent(subject)} if again else there
             await self.settings.settle(at_once)
         if again:
+            if self.globals is not None:
+                await self.globals.settle({at.subject.context for at in self.mirrored})
             self.settings.settle_later(there - at_once)
             await self.settings.settle_some()
         return done

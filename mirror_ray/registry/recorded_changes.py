@@ -18,20 +18,22 @@ class RecordedChanges:
     def __init__(self, registry: SchemaRegistry, audit_log: AuditLog) -> None:
         self._registry, self._audit_log = registry, audit_log
 
-    async def set_level(self, subject: Subject, level: str, *, before: str | None, why: str) -> None:
-        """Set a subject's compatibility level."""
-        change = self._change("set_compatibility", f"schema {subject}", before, level, why)
+    async def set_level(self, subject: Subject | None, level: str, *, before: str | None, why: str) -> None:
+        """Set a subject's compatibility level; None: the global one."""
+        change = self._change("set_compatibility", _named(subject), before, level, why)
         await self._record(change, lambda: self._registry.set_compatibility(subject, level))
 
     async def set_mode(
-        self, subject: Subject, mode: Mode | None, *, before: str | None, why: str, force: bool = False
+        self, subject: Subject | None, mode: Mode, *, before: str | None, why: str, force: bool = False
     ) -> None:
-        """Set a subject's own mode; None: it has none any more, so that the global one holds."""
-        change = self._change("set_mode", f"schema {subject}", before, mode, why)
-        if mode is None:
-            await self._record(change, lambda: self._registry.clear_mode(subject))
-        else:
-            await self._record(change, lambda: self._registry.set_mode(subject, mode, force=force))
+        """Set a subject's mode; None: the global one."""
+        change = self._change("set_mode", _named(subject), before, mode, why)
+        await self._record(change, lambda: self._registry.set_mode(subject, mode, force=force))
+
+    async def clear_mode(self, subject: Subject, *, before: str | None, why: str) -> None:
+        """Have a subject have no mode of its own, so that the global one holds."""
+        change = self._change("set_mode", _named(subject), before, None, why)
+        await self._record(change, lambda: self._registry.clear_mode(subject))
 
     async def delete(self, at: SubjectVersion, why: str) -> None:
         """Soft-delete a version."""
@@ -57,3 +59,7 @@ class RecordedChanges:
         await recorded_async(self._audit_log, {change.subject: change}, outcome)
         if refused is not None:
             raise refused
+
+
+def _named(subject: Subject | None) -> str:
+    return "schema registry" if subject is None else f"schema {subject}"

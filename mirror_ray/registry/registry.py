@@ -164,28 +164,28 @@ class SchemaRegistry:
 
     async def global_compatibility(self) -> str | None:
         """The level that holds for subjects without one of their own."""
-        return _text(await self._client.find("config"), "compatibilityLevel", "compatibility")
+        return await self.own_compatibility(None)
 
-    async def set_compatibility(self, subject: Subject, level: str) -> None:
-        """Set a subject's compatibility level."""
-        await self._client.request("PUT", ("config", subject), {"compatibility": level})
+    async def own_compatibility(self, subject: Subject | None) -> str | None:
+        """A subject's own level, or the global one; None: it has none. A context is a subject without a name."""
+        return _text(await self._client.find(*_settings("config", subject)), "compatibilityLevel", "compatibility")
 
-    async def mode(self, subject: Subject) -> Mode | None:
-        """A subject's own mode; None: it has none, or the server knows none."""
-        return self._mode(await self._client.find("mode", subject))
+    async def set_compatibility(self, subject: Subject | None, level: str) -> None:
+        """Set a subject's compatibility level, or the global one."""
+        await self._client.request("PUT", _settings("config", subject), {"compatibility": level})
 
-    async def set_mode(self, subject: Subject, mode: Mode, *, force: bool = False) -> None:
-        """Set a subject's mode; ``force``: IMPORT even where it has versions already."""
+    async def mode(self, subject: Subject | None) -> Mode | None:
+        """A subject's own mode, or the global one; None: it has none, or the server knows none."""
+        return _mode(await self._client.find(*_settings("mode", subject)))
+
+    async def set_mode(self, subject: Subject | None, mode: Mode, *, force: bool = False) -> None:
+        """Set a subject's mode, or the global one; ``force``: IMPORT even where it has versions already."""
         query = {"force": "true"} if force else {}
-        await self._client.request("PUT", ("mode", subject), {"mode": mode}, query)
+        await self._client.request("PUT", _settings("mode", subject), {"mode": mode}, query)
 
     async def clear_mode(self, subject: Subject) -> None:
         """Have the global mode hold for a subject again."""
         await self._client.request("DELETE", ("mode", subject))
-
-    def _mode(self, answer: Any) -> Mode | None:
-        text = _text(answer, "mode")
-        return next((mode for mode in get_args(Mode) if mode == text), None)
 
     def _read(self, parse: Callable[[Any], _T], answer: Any) -> _T:
         try:
@@ -199,6 +199,16 @@ class SchemaRegistry:
 
 def _all_of(page: list[Any]) -> list[RegisteredSchema]:
     return [registered_schema_of(one) for one in page]
+
+
+def _settings(kind: str, subject: Subject | None) -> tuple[object, ...]:
+    """The path of a subject's settings, or of the global ones."""
+    return (kind,) if subject is None else (kind, subject)
+
+
+def _mode(answer: Any) -> Mode | None:
+    text = _text(answer, "mode")
+    return next((mode for mode in get_args(Mode) if mode == text), None)
 
 
 def _text(answer: Any, *names: str) -> str | None:

@@ -136,7 +136,9 @@ class SchemaSyncService:
             source,
             target_registry,
             topic,
-            lambda way: SchemaMirror(source, target_registry, subject_rules(flow), way, audit_log),
+            lambda way: SchemaMirror(
+                source, target_registry, subject_rules(flow), way, audit_log, with_globals=schemas.sync_globals
+            ),
             None if schemas.ids == "auto" else schemas.ids,
             full_interval_s=schemas.full_interval_s,
             absent_after_s=None if flow.transforms.errors == "stop" else schemas.wait_ms / 1000,

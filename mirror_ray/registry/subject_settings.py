@@ -132,17 +132,19 @@ class SubjectSettings:
         change = mode_change(await self._source.mode(subject), before)
         if change is None:
             return
-        await self._changes.set_mode(target, change.mode, before=before, why=f"{subject} has it on the source")
-        self._modes[target] = change.mode
-        if change.mode is not None and await self._target.mode(target) != change.mode:
+        if change.mode is None:
+            await self._changes.clear_mode(target, before=before, why=f"{subject} has none of its own on the source")
+        else:
+            await self._changes.set_mode(target, change.mode, before=before, why=f"{subject} has it on the source")
             # Some servers answer that it is done, and know no modes.
-            self._copies_modes = False
+            self._copies_modes = await self._target.mode(target) == change.mode
+        self._modes[target] = change.mode
 
     async def _open(self, target: Subject) -> None:
         before = await self._mode(target, ask=self._registration.was_filled(target)) if self._copies_modes else None
         if before in CLOSED:
             why = "it is to get something; it is closed again as long as the source's is"
-            await self._changes.set_mode(target, None, before=before, why=why)
+            await self._changes.clear_mode(target, before=before, why=why)
             self._modes[target] = None
 
     async def _mode(self, target: Subject, *, ask: bool) -> Mode | None:

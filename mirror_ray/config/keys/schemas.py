@@ -17,6 +17,7 @@ SCHEMA_KEYS: Final = (
     ),
     used("sync.schemas.interval.seconds", "schemas.sync_interval_s", ValueKind.INTERVAL, "1", OURS),
     used("schemas.full.interval.seconds", "schemas.full_interval_s", ValueKind.SECONDS, "600", OURS),
+    used("sync.schemas.global.enabled", "schemas.sync_globals", ValueKind.BOOLEAN, "false", OURS),
     used("schemas.ids", "schemas.ids", ValueKind.WORD, "auto", OURS),
     used("schemas.subjects", "schemas.subjects", ValueKind.LIST, ".*", OURS),
     used("schemas.subjects.exclude", "schemas.subjects_exclude", ValueKind.LIST, text=OURS),

@@ -18,6 +18,8 @@ class SchemaSettings(Settings):
     sync_interval_s: IntervalSeconds = 1.0
     #: How often both registries are compared as a whole.
     full_interval_s: IntervalSeconds = 600.0
+    #: Whether the global level and mode of the source's registry, and its contexts' levels, are set on the target's.
+    sync_globals: bool = False
     #: ``same``: schemas have the source's ids. ``translated``: they have the target's, and so do records.
     ids: Literal["auto", "same", "translated"] = "auto"
     #: Patterns; a subject of another context than the default one is ``:.CONTEXT:SUBJECT``.

@@ -39,6 +39,7 @@ def test_every_key(load: Load) -> None:
     text = """
 sync.schemas.interval.seconds = 2
 A->B.schemas.full.interval.seconds = 60
+sync.schemas.global.enabled = true
 schemas.ids = Translated
 schemas.subjects = orders-.*, :\\\\.c:.*
 schemas.subjects.exclude = tmp-.*
@@ -52,6 +53,7 @@ schemas.wait.ms = 5
     expected = SchemaSettings(
         sync_interval_s=2,
         full_interval_s=60,
+        sync_globals=True,
         ids="translated",
         subjects=("orders-.*", r":\.c:.*"),
         subjects_exclude=("tmp-.*",),

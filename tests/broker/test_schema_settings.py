@@ -1,0 +1,172 @@
+"""What holds for subjects on the source holds on the target: levels and modes, of each and of all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from mirror_ray.lab.devcluster.registry import ApicurioRegistry
+from mirror_ray.model.audit import AuditEntry
+from mirror_ray.records.schema_id_records import IdsWay
+from mirror_ray.registry import subject_settings
+from mirror_ray.registry.mirror import SchemaMirror
+from mirror_ray.registry.registry import SchemaRegistry
+from mirror_ray.registry.schema import Schema, Subject, SubjectVersion
+from tests.broker.test_schema_mirror import pair, record, subject
+from tests.support.import_registry import ImportRegistry
+from tests.unit.coordinator.fakes import FakeAuditLog
+from tests.unit.registry.test_subjects import rules
+
+
+class Both(NamedTuple):
+    """Two registries, and what is kept of changes to the second one."""
+
+    here: SchemaRegistry
+    there: SchemaRegistry
+    changes: list[AuditEntry]
+
+    def of(self, kind: str) -> list[tuple[str, str | None, str | None]]:
+        """Subject, before and after of the changes of a kind."""
+        return [(one.subject, one.before, one.after) for one in self.changes if one.kind == kind]
+
+    def mirror(self, way: IdsWay = "translated", *, with_globals: bool = False, **given: object) -> SchemaMirror:
+        """What mirrors the first one into the second."""
+        chosen = rules(**given)  # type: ignore[arg-type]
+        return SchemaMirror(
+            self.here, self.there, chosen, way, FakeAuditLog(self.changes, ""), with_globals=with_globals
+        )
+
+
+@asynccontextmanager
+async def both(source: str, target: str) -> AsyncIterator[Both]:
+    """Two registries by their URLs."""
+    async with pair(source, target) as (here, there):
+        yield Both(here, there, [])
+
+
+@pytest.fixture
+async def registries(import_registry: ImportRegistry) -> AsyncIterator[Both]:
+    """Both know modes."""
+    with ImportRegistry("target") as target:
+        async with both(import_registry.url, target.url) as found:
+            yield found
+
+
+X, REMOTE = subject("x-value"), subject("A.x-value")
+
+
+async def test_a_subject_is_closed_as_the_sources_is(registries: Both) -> None:
+    """It is opened for what is new there, closed behind it, and opened when the source's is."""
+    here, there, _ = registries
+    await here.register(X, record("X", "a"))
+    await here.set_mode(X, "READONLY")
+    found = registries.mirror()
+    await found.mirror_all()
+    assert await there.mode(REMOTE) == "READONLY"
+    await found.mirror_all()
+    assert registries.of("set_mode") == [("schema A.x-value", None, "READONLY")]
+    await here.set_mode(X, "READWRITE")
+    await here.register(X, record("X", "a", "b"))
+    await here.delete(SubjectVersion(X, 1))
+    await here.set_compatibility(X, "FULL")
+    await here.set_mode(X, "READONLY")
+    # In another life, which does not know what the one before has closed.
+    await registries.mirror().mirror_all()
+    assert await there.contents(REMOTE) == ({2}, {1})
+    assert await there.compatibility(REMOTE) == "FULL"
+    assert await there.mode(REMOTE) == "READONLY"
+    await here.clear_mode(X)
+    await registries.mirror().mirror_all()
+    assert await there.mode(REMOTE) is None
+    assert registries.of("delete_schema") == [("schema A.x-value version 1", None, "soft-deleted")]
+
+
+async def test_what_somebody_changes_on_the_target_is_put_back(
+    registries: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the comparison of all, a piece in each round after it; a round in which nothing is due asks nothing."""
+    monkeypatch.setattr(subject_settings, "_TOGETHER", 2)
+    here, there, changes = registries
+    names = [f"x{number}-value" for number in range(5)]
+    for name in names:
+        await here.register(subject(name), record("X", name))
+        await here.set_compatibility(subject(name), "FULL")
+    found = registries.mirror()
+    await found.mirror_all()
+    changes.clear()
+    for name in names:
+        await there.set_compatibility(subject(f"A.{name}"), "NONE")
+        await there.set_mode(subject(f"A.{name}"), "READONLY")
+    await found.mirror_all()
+    for _ in range(2):
+        await found.settings.settle_some()
+    for name in names:
+        assert await there.compatibility(subject(f"A.{name}")) == "FULL"
+        assert await there.mode(subject(f"A.{name}")) is None
+    assert sorted(registries.of("set_compatibility")) == [(f"schema A.{name}", "NONE", "FULL") for name in names]
+    asked = here.requests + there.requests
+    await found.settings.settle_some()
+    assert here.requests + there.requests == asked
+
+
+async def test_subjects_in_mode_import_get_levels_and_no_modes(registries: Both) -> None:
+    """Their source's modes come at a failover."""
+    here, there, _ = registries
+    await here.register(X, record("X", "a"))
+    await here.set_compatibility(X, "FULL")
+    await here.set_mode(X, "READONLY")
+    await registries.mirror("same").mirror_all()
+    assert await there.mode(REMOTE) == "IMPORT"
+    assert await there.compatibility(REMOTE) == "FULL"
+
+
+async def test_a_mode_that_the_target_does_not_keep_is_set_once(
+    import_registry: ImportRegistry, apicurio: ApicurioRegistry, subject_prefix: str
+) -> None:
+    """Apicurio answers that it is done. A level that is lowered for old versions, and raised again, is kept."""
+    ours = Subject(".", f"{subject_prefix}x")
+    async with both(import_registry.url, apicurio.url) as registries:
+        here, _, _ = registries
+        await here.set_compatibility(ours, "FULL")
+        await here.register(ours, record("Odd", "a"))
+        await here.register(ours, Schema(kind="AVRO", text='"string"'))
+        await here.set_mode(ours, "READONLY")
+        await registries.there.register(ours, record("Odd", "a"))
+        await registries.there.set_compatibility(ours, "BACKWARD")
+        found = registries.mirror()
+        for _ in range(3):
+            await found.mirror_all()
+        assert registries.of("set_mode") == [(f"schema {ours}", None, "READONLY")]
+        assert [after for _, _, after in registries.of("set_compatibility")] == ["NONE", "FULL"]
+
+
+async def test_what_holds_for_all_is_mirrored_where_that_is_asked_for(registries: Both) -> None:
+    """The global level and mode, and the levels of contexts."""
+    here, there, _ = registries
+    inner = Subject(".c", "x")
+    await here.register(X, record("X", "a"))
+    await here.register(inner, record("X", "a"))
+    await here.set_compatibility(None, "FULL")
+    await here.set_compatibility(Subject(".c", ""), "NONE")
+    await registries.mirror().mirror_all()
+    assert await there.global_compatibility() != "FULL"
+    found = registries.mirror("same", with_globals=True, contexts={".c": ".k"})
+    await found.mirror_all()
+    assert await there.global_compatibility() == "FULL"
+    assert await there.own_compatibility(Subject(".k", "")) == "NONE"
+    await here.set_mode(None, "READONLY")
+    await found.mirror_all()
+    assert await there.mode(None) == "READONLY"
+    await here.set_mode(None, "READWRITE")
+    await here.set_compatibility(None, "FORWARD")
+    await here.register(X, record("X", "a", "b"))
+    await here.set_mode(None, "READONLY")
+    await found.mirror_all()
+    assert not found.settings_problems
+    assert not found.problems
+    assert await there.mode(None) == "READONLY"
+    assert await there.global_compatibility() == "FORWARD"
+    assert ("schema registry", "FULL", "FORWARD") in registries.of("set_compatibility")
