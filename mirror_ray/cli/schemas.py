@@ -35,7 +35,9 @@ _SCHEMAS: Columns = (
 
 def schemas(
     flow: FlowArgument = None,
-    problems: Annotated[bool, typer.Option("--problems", help="Only those that the target does not have.")] = False,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Only those that the target lacks or has otherwise.")
+    ] = False,
     output: FormatOption = OutputFormat.table,
     watch: WatchOption = False,
     address: AddressOption = None,
@@ -44,7 +46,7 @@ def schemas(
     """Show the schemas of the source's registry: what they are in the target's, and why one is not there."""
 
     def show(system: Mirror) -> None:
-        found = [status for status in system.schemas(flow) if not problems or status.state != "mirrored"]
+        found = [status for status in system.schemas(flow) if not problems or status.differs]
         render(columns.rows(found), _SCHEMAS, output)
 
     with_system(name, address, show, watch=watch)

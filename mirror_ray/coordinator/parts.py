@@ -99,7 +99,6 @@ class CoordinatorParts:
             self.pool,
             self.observed,
             catching_up=self.limits.catching_up,
-            schemas=self.schemas.problems,
             audit=AuditWatch(dependencies.audit_logs.problems, self.groups, self.schemas, emit=emit).problems,
         )
         self.scaling = ScalingController(

@@ -29,16 +29,14 @@ class ProblemWatch:
         observed: ObservedState,
         *,
         catching_up: set[FlowName],
-        schemas: Callable[[FlowName], Sequence[str]],
         audit: Callable[[], Mapping[str, str]],
     ) -> None:
         """``flows``, ``syncs`` and ``catching_up`` (flows whose windows have opened) are read anew in each call.
 
-        ``schemas``: what keeps a flow's schema registries apart. ``audit``: why its audit log lacks something.
+        ``audit``: why a flow's audit log lacks something.
         """
         self._flows, self._syncs, self._pool, self._observed = flows, syncs, pool, observed
         self._catching_up, self._audit = catching_up, audit
-        self._schemas = schemas
         self._trends: dict[FlowName, LagTrend] = {}
         self._sampled_s = 0.0
 
@@ -82,7 +80,7 @@ class ProblemWatch:
             gaps=gaps,
             deaths=tuple(self._pool.context.exits),
             missing=self._pool.missing(),
-            drift={str(name): (*sync.problems(), *self._schemas(name)) for name, sync in self._syncs().items()},
+            drift={str(name): sync.problems() for name, sync in self._syncs().items()},
             down={str(name): why for name, flow in self._flows.items() if (why := flow.down) is not None},
             catching_up=frozenset(map(str, self._catching_up)),
             audit=self._audit(),

@@ -17,7 +17,7 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.starter import Starter
 from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.events import Event, GapStatus
-from mirror_ray.observe.groups import FlowGroups, GroupStatus
+from mirror_ray.observe.groups import GroupStatus
 from mirror_ray.observe.schemas import SchemaStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
@@ -144,10 +144,7 @@ class CoordinatorQueries:
         """Every flow of the settings, idle ones too, backfills that are not over, and every replicator."""
         parts, settings = self.parts, self.parts.settings
         cost = settings.cost if settings else CostSettings()
-        flows = tuple(
-            self._flow(flow, partitions.get(flow.name, ()), parts.groups.flows.get(str(flow.name)))
-            for flow in (settings.flows if settings else ())
-        )
+        flows = tuple(self._flow(flow, partitions.get(flow.name, ())) for flow in (settings.flows if settings else ()))
         return SystemStatus(
             name=parts.name,
             started_ms=parts.started_ms,
@@ -227,10 +224,9 @@ class CoordinatorQueries:
             now_ms=now_ms,
         )
 
-    def _flow(
-        self, settings: FlowSettings, partitions: Sequence[PartitionStatus], groups: FlowGroups | None
-    ) -> FlowStatus:
+    def _flow(self, settings: FlowSettings, partitions: Sequence[PartitionStatus]) -> FlowStatus:
         parts, flow = self.parts, self.parts.flows.get(settings.name)
+        groups, schemas = parts.groups.flows.get(str(settings.name)), parts.schemas.flows.get(str(settings.name))
         missing = tuple(f"{replicator}: {reason}" for replicator, reason in parts.pool.missing().items())
         problems = flow.problems() + missing if flow else ()
         discovered = flow is not None and flow.discovered
@@ -251,6 +247,8 @@ class CoordinatorQueries:
         problems += tuple(f"{row.topic}-{row.partition}: stopped: {row.reason}" for row in stopped)
         if groups is not None and groups.problem:
             problems += (f"consumer groups wait: {groups.problem}",)
+        if schemas is not None and schemas.problem:
+            problems += (f"schemas are not mirrored: {schemas.problem}",)
         records, bytes_ = parts.observed.flow_totals(settings.name)
         records_per_s, bytes_per_s = parts.observed.rates(settings.name, parts.dependencies.clock())
         return FlowStatus(
@@ -270,6 +268,7 @@ class CoordinatorQueries:
             discovered=discovered,
             problems=problems,
             groups=groups,
+            schemas=schemas,
             why=(flow.closed if flow else None) or slowed,
             limit_bytes_per_s=limit,
             held=parts.pool.context.throttled.of(settings.name),

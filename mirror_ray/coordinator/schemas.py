@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import SchemaPort
-from mirror_ray.coordinator.supervision import HelperWatch
-from mirror_ray.model.errors import MirrorError, NotRunningError
+from mirror_ray.coordinator.supervision import ReportWatch
+from mirror_ray.model.errors import NotRunningError
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.schema_need import SchemaNeed
-from mirror_ray.observe.schemas import FlowSchemas, SchemaStatus
+from mirror_ray.observe.schemas import FlowSchemas, SchemaReport, SchemaStatus
 from mirror_ray.records.schema_id_records import IdsWay
-
-_log = logging.getLogger(__name__)
 
 #: How flows copy schema ids whose settings leave it to the target.
 DecidedIds = Mapping[FlowName, IdsWay]
 
 
-class SchemaWatch(HelperWatch[SchemaPort]):
+class SchemaWatch(ReportWatch[SchemaPort, FlowSchemas]):
     """Polls the schema sync, which runs where a flow has a registry on both sides."""
 
     def __init__(
@@ -39,12 +36,8 @@ class SchemaWatch(HelperWatch[SchemaPort]):
             needs: What partitions wait for now.
             decided: Takes how flows copy schema ids.
         """
-        super().__init__(make)
-        self._emit, self._needs, self._decided = emit, needs, decided
-        self.flows: Mapping[str, FlowSchemas] = {}
-        #: Why a flow's audit log lacks some of what was changed.
-        self.audit: Mapping[str, str] = {}
-        self._failing = False
+        super().__init__("schema sync", make, emit)
+        self._needs, self._decided = needs, decided
 
     async def configure(self, settings: MirrorSettings) -> None:
         """Mirror by these settings from now on."""
@@ -64,27 +57,12 @@ class SchemaWatch(HelperWatch[SchemaPort]):
             raise NotRunningError("no flow mirrors schemas: set A.schema.registry.url of both its clusters")
         return tuple(await self._port.schemas(flow))
 
-    def problems(self, flow: FlowName) -> Sequence[str]:
-        """What keeps a flow's registries apart."""
-        found = self.flows.get(str(flow))
-        if found is None:
-            return ()
-        return (*((found.problem,) if found.problem else ()), *found.problems)
-
     async def _poll(self, port: SchemaPort) -> None:
-        try:
-            report = await port.report(self._needs())
-        except MirrorError as error:
-            self.flows = {}
-            if not self._failing:
-                _log.warning("schema sync: %s; started again", error)
-            self._failing = True
-            return
-        self._failing = False
-        self.flows, self.audit = report.flows, report.audit
-        for time_ms, level, subject, text in report.events:
-            self._emit(level, subject, text, time_ms)
-        await self._decided({FlowName.parse(name): one.ids for name, one in report.flows.items() if one.ids})
+        await super()._poll(port)
+        await self._decided({FlowName.parse(name): one.ids for name, one in self.flows.items() if one.ids})
+
+    async def _ask(self, port: SchemaPort) -> SchemaReport:
+        return await port.report(self._needs())
 
 
 def with_decided_ids(settings: MirrorSettings, decided: DecidedIds) -> MirrorSettings:

@@ -14,7 +14,7 @@ from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import CheckpointPort, Emit, GatewayPort, HeartbeatPort
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from mirror_ray.model.names import FlowName
-from mirror_ray.observe.groups import FlowGroups
+from mirror_ray.observe.groups import CheckpointReport, FlowGroups
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,19 @@ class _Audited(Protocol):
 
 
 _Port = TypeVar("_Port", bound=_Stoppable)
+_Status = TypeVar("_Status")
+_Status_co = TypeVar("_Status_co", covariant=True)
+
+
+class _Report(Protocol[_Status_co]):
+    @property
+    def events(self) -> tuple[tuple[int, str, str, str], ...]: ...
+
+    @property
+    def flows(self) -> Mapping[str, _Status_co]: ...
+
+    @property
+    def audit(self) -> Mapping[str, str]: ...
 
 
 class HelperWatch(Generic[_Port]):
@@ -62,6 +75,38 @@ class HelperWatch(Generic[_Port]):
         port, self._port = self._port, None
         if port is not None:
             await port.stop()
+
+
+class ReportWatch(HelperWatch[_Port], Generic[_Port, _Status]):
+    """Polls helpers that report how each flow is, and what happened since."""
+
+    def __init__(
+        self, what: str, make: Callable[[MirrorSettings], _Port], emit: Callable[[str, str, str, int], None]
+    ) -> None:
+        """``what`` they are, for the log; ``emit`` writes an event that happened at a time (ms)."""
+        super().__init__(make)
+        self.flows: Mapping[str, _Status] = {}
+        #: Why a flow's audit log lacks some of what they have changed.
+        self.audit: Mapping[str, str] = {}
+        self._what, self._emit = what, emit
+        self._failing = False
+
+    async def _poll(self, port: _Port) -> None:
+        try:
+            report = await self._ask(port)
+        except MirrorError as error:
+            self.flows = {}
+            if not self._failing:
+                _log.warning("%s: %s; started again", self._what, error)
+            self._failing = True
+            return
+        self._failing = False
+        self.flows, self.audit = report.flows, report.audit
+        for time_ms, level, subject, text in report.events:
+            self._emit(level, subject, text, time_ms)
+
+    async def _ask(self, port: _Port) -> _Report[_Status]:
+        raise NotImplementedError
 
 
 class HeartbeatWatch(HelperWatch[HeartbeatPort]):
@@ -120,7 +165,7 @@ class GatewayWatch(HelperWatch[GatewayPort]):
                 await self._refused(notice.text)
 
 
-class GroupWatch(HelperWatch[CheckpointPort]):
+class GroupWatch(ReportWatch[CheckpointPort, FlowGroups]):
     """Polls the checkpoint actors, and passes questions about consumer groups on to them."""
 
     def __init__(
@@ -130,14 +175,9 @@ class GroupWatch(HelperWatch[CheckpointPort]):
         fenced: Callable[[], Collection[FlowName]],
     ) -> None:
         """``emit`` writes an event that happened at a time (ms); ``fenced``: flows that another coordinator has."""
-        super().__init__(make)
+        super().__init__("checkpoint actors", make, emit)
         self._settings: MirrorSettings | None = None
         self._fenced, self._without = fenced, frozenset[FlowName]()
-        self.flows: Mapping[str, FlowGroups] = {}
-        #: Why a flow's audit log lacks some of what they have committed.
-        self.audit: Mapping[str, str] = {}
-        self._emit = emit
-        self._failing = False
 
     async def configure(self, settings: MirrorSettings) -> None:
         """Sync by these settings from now on, but for flows whose groups another system syncs."""
@@ -147,19 +187,11 @@ class GroupWatch(HelperWatch[CheckpointPort]):
     async def _poll(self, port: CheckpointPort) -> None:
         if self._settings is not None and self._without != frozenset(self._fenced()):
             await self.configure(self._settings)
-            return
-        try:
-            report = await port.report()
-        except MirrorError as error:
-            self.flows = {}
-            if not self._failing:
-                _log.warning("checkpoint actors: %s; started again", error)
-            self._failing = True
-            return
-        self._failing = False
-        self.flows, self.audit = report.flows, report.audit
-        for time_ms, level, subject, text in report.events:
-            self._emit(level, subject, text, time_ms)
+        else:
+            await super()._poll(port)
+
+    async def _ask(self, port: CheckpointPort) -> CheckpointReport:
+        return await port.report()
 
     @property
     def actors(self) -> CheckpointPort:

@@ -69,6 +69,7 @@ def judge(facts: AlertFacts, limits: AlertSettings) -> tuple[Problem, ...]:
         *(problem for flow in facts.flows for problem in _late(flow, facts, limits)),
         *_gaps(facts, limits),
         *_drift(facts),
+        *_schemas(facts),
         *_audit(facts),
     ]
     found.sort(key=lambda problem: problem.severity != "critical")
@@ -138,6 +139,8 @@ def _named(topic: str, numbers: Sequence[int]) -> str:
 
 
 def _remedy(partition: PartitionStatus) -> str:
+    if partition.trouble == "schema_missing":
+        return f"mirror-ray schemas '{partition.flow}' --problems says what keeps the schema; it goes on by itself then"
     if partition.trouble is not None:
         return f"decide, then: mirror-ray resolve '{partition.flow}' {partition.topic} --by skip or resync"
     return "remove the cause that it names; it is tried again by itself"
@@ -193,6 +196,19 @@ def _drift(facts: AlertFacts) -> Iterator[Problem]:
     for flow, texts in facts.drift.items():
         for text in map(_cut, texts):
             yield _problem("drift", flow, text, f"mirror-ray drift '{flow}' shows all of it, and what brings it back")
+
+
+def _schemas(facts: AlertFacts) -> Iterator[Problem]:
+    for flow in facts.flows:
+        if flow.schemas is None:
+            continue
+        name, failed = flow.flow, flow.schemas.problem
+        if failed:
+            remedy = "look at that registry, the network to it and its credentials; it is tried again by itself"
+            yield _problem("schemas_failing", name, _cut(f"schemas are not mirrored: {failed}"), remedy)
+        remedy = f"mirror-ray schemas '{name}' --problems; docs/schemas.md has a way on from each conflict"
+        for text in map(_cut, flow.schemas.problems):
+            yield _problem("schemas_failing", name, text, remedy)
 
 
 def _audit(facts: AlertFacts) -> Iterator[Problem]:

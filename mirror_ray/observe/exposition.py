@@ -18,13 +18,15 @@ from mirror_ray.observe.figures import Metric as FigureMetric
 from mirror_ray.observe.figures import metrics_of
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.metrics import CATALOGUE
+from mirror_ray.observe.schemas import FlowSchemas
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 
 #: The media type of what ``exposition`` gives.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _METRICS: Final[dict[type[object], Mapping[str, FigureMetric]]] = {
-    status: metrics_of(status) for status in (FlowStatus, FlowGroups, TopicStatus, PartitionStatus, ReplicatorStatus)
+    status: metrics_of(status)
+    for status in (FlowStatus, FlowGroups, FlowSchemas, TopicStatus, PartitionStatus, ReplicatorStatus)
 }
 _BOUNDS: Final = (*(f"{bound / 1000:g}" for bound in LATENCY_BOUNDS_MS), "+Inf")
 
@@ -129,8 +131,9 @@ def _add_flow(families: _Families, flow: FlowStatus) -> None:
     families.add("flow_limited_seconds", labels, flow.held.limit_s)
     families.add("flow_throttled_seconds", (*labels, "source"), flow.held.source_s)
     families.add("flow_throttled_seconds", (*labels, "target"), flow.held.target_s)
-    if flow.groups is not None:
-        families.add_fields(flow.groups, labels)
+    for helper in (flow.groups, flow.schemas):
+        if helper is not None:
+            families.add_fields(helper, labels)
 
 
 def _latencies(snapshot: SystemSnapshot) -> HistogramMetricFamily:

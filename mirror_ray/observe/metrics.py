@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from mirror_ray.observe.figures import Metric, counter, gauge, metrics_of
 from mirror_ray.observe.groups import FlowGroups
+from mirror_ray.observe.schemas import FlowSchemas
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, TopicStatus
 
 _FLOW: Final = ("flow", "source", "target")
@@ -53,6 +54,7 @@ _FLOWS = (
     counter("flow_limited_seconds", "Reading stood still for limits, in all replicators together.", _FLOW),
     counter("flow_throttled_seconds", "A quota of the brokers of the source or the target did it.", (*_FLOW, "side")),
     *_fields_of(FlowGroups, _FLOW),
+    *_fields_of(FlowSchemas, _FLOW),
     gauge("gaps", "Ranges that partitions went on without, or did anew: mirror-ray gaps.", _FLOW),
 )
 _REPLICATORS = (

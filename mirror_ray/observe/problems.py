@@ -9,9 +9,9 @@ from typing import Literal, get_args
 #: refused. ``lag_high``, ``lag_growing``: the lag is above the limit; the source is written faster than it is copied.
 #: ``heartbeat_stale``, ``checkpoint_stale``: no heartbeat, or no round of group sync, for too long.
 #: ``replicator_died``: a short while ago. ``crash_loop``: again and again. ``replicator_missing``: it can't be started,
-#: or answers with errors. ``drift``: configs or ACLs differ and can't be synced. ``gap_recorded``: a partition skipped
-#: records. ``audit_failing``: changes can't be written to the audit log. ``coordinator_absent``: the coordinator does
-#: not answer; the replicators go on copying.
+#: or answers with errors. ``drift``: configs or ACLs differ and can't be synced. ``schemas_failing``: schemas are not
+#: mirrored, all or some. ``gap_recorded``: a partition skipped records. ``audit_failing``: changes can't be written to
+#: the audit log. ``coordinator_absent``: the coordinator does not answer; the replicators go on copying.
 ProblemKind = Literal[
     "flow_down",
     "partition_stopped",
@@ -23,6 +23,7 @@ ProblemKind = Literal[
     "crash_loop",
     "replicator_missing",
     "drift",
+    "schemas_failing",
     "gap_recorded",
     "audit_failing",
     "coordinator_absent",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from mirror_ray.observe.figures import counter, figure, gauge
 
 #: ``mirrored``: the target has it. ``missing``: it does not yet. ``conflict``: it can't be registered there.
 SchemaState = Literal["mirrored", "missing", "conflict"]
@@ -23,8 +25,13 @@ class SchemaStatus:
     target_id: int | None
     state: SchemaState
     deleted: bool
-    #: Why it is not mirrored, and what can be done.
+    #: Why it is not as it is on the source, and what can be done.
     problem: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the target does not have it, or not as the source has."""
+        return self.state != "mirrored" or self.problem is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +40,27 @@ class FlowSchemas:
 
     #: How ids are copied; None: it is not decided yet.
     ids: Literal["same", "translated"] | None
-    subjects: int
-    versions: int
-    mirrored: int
+    subjects: int = field(metadata=figure(metric=gauge("schema_subjects", "Subjects that are mirrored.")))
+    versions: int = field(metadata=figure(metric=gauge("schema_versions", "Their versions on the source.")))
+    mirrored: int = field(
+        metadata=figure(metric=gauge("schema_versions_mirrored", "Versions that the target's registry has."))
+    )
     #: Why versions are not mirrored, or what else keeps registries apart; the first few.
     problems: tuple[str, ...]
+    #: How many there are of them.
+    problem_count: int = field(
+        metadata=figure(metric=gauge("schema_problems", "What keeps the registries apart: mirror-ray schemas."))
+    )
     #: Why the last round failed; None: it did not.
     problem: str | None
     #: Seconds since the last round that succeeded; None: none has.
-    age_s: float | None
+    age_s: float | None = field(
+        metadata=figure(metric=gauge("schema_age_seconds", "Since schemas were last mirrored without an error."))
+    )
     #: Requests to both registries since the start.
-    requests: int
+    requests: int = field(
+        metadata=figure(metric=counter("schema_registry_requests", "Requests to the registries of both sides."))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from mirror_ray.observe.backfills import BackfillStatus
 from mirror_ray.observe.figures import counter, figure, gauge
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import Problem
+from mirror_ray.observe.schemas import FlowSchemas
 
 #: ``idle``: a flow that is not enabled and only emits heartbeats. ``degraded``: some of its partitions don't copy.
 FlowState = Literal["starting", "running", "degraded", "paused", "unreachable", "idle"]
@@ -193,6 +194,8 @@ class FlowStatus:
     problems: tuple[str, ...] = ()
     #: How its consumer groups are synced; None: they are not, or it is not known yet.
     groups: FlowGroups | None = None
+    #: How its schemas are mirrored; None: they are not, or it is not known yet.
+    schemas: FlowSchemas | None = None
     #: Estimate; None until known.
     lag_bytes: int | None = field(
         default=None,

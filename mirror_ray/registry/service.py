@@ -25,6 +25,7 @@ from mirror_ray.registry.flow_schemas import FlowSchemaSync
 from mirror_ray.registry.id_topic import SchemaIdTopic
 from mirror_ray.registry.mirror import SchemaMirror
 from mirror_ray.registry.registry import SchemaRegistry
+from mirror_ray.registry.schema import SubjectVersion
 from mirror_ray.registry.subjects import SubjectRules
 
 _log = logging.getLogger(__name__)
@@ -194,26 +195,37 @@ def _summary(flow: _Flow) -> FlowSchemas:
     sync = flow.sync
     mirror = sync.mirror if sync is not None else None
     schemas, mirrored = (mirror.schemas, mirror.mirrored) if mirror is not None else ({}, {})
-    problems = [*(mirror.problems.values() if mirror is not None else ()), *(sync.problems.values() if sync else ())]
+    problems = [*_problems(mirror).values(), *mirror.settings_problems] if mirror is not None else []
+    problems += sync.problems.values() if sync is not None else ()
     return FlowSchemas(
         ids=sync.way if sync is not None else None,
         subjects=len({at.subject for at in schemas}),
         versions=len(schemas),
         mirrored=len(mirrored),
         problems=tuple(problems[:_PROBLEMS_SHOWN]),
+        problem_count=len(problems),
         problem=flow.problem,
         age_s=None if flow.done_s is None else time.monotonic() - flow.done_s,
         requests=sync.requests if sync is not None else 0,
     )
 
 
+def _problems(mirror: SchemaMirror) -> dict[SubjectVersion, str]:
+    """Why versions are not as they are on the source."""
+    undeleted = {
+        at: f"{at} is soft-deleted on the source, and can't be on the target: {why}"
+        for at, why in mirror.undeleted.items()
+    }
+    return undeleted | mirror.problems
+
+
 def _statuses(flow: _Flow) -> list[SchemaStatus]:
     mirror = flow.sync.mirror if flow.sync is not None else None
     if mirror is None:
         return []
-    rules, found = subject_rules(flow.settings), []
+    rules, problems, found = subject_rules(flow.settings), _problems(mirror), []
     for at, source in sorted(mirror.schemas.items()):
-        target, problem = mirror.mirrored.get(at), mirror.problems.get(at)
+        target, problem = mirror.mirrored.get(at), problems.get(at)
         found.append(
             SchemaStatus(
                 flow=str(flow.settings.name),

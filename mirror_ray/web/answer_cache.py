@@ -23,21 +23,23 @@ _ENTRIES: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[_T]):
     answer: _T | MirrorError
-    at_s: float
+    until_s: float
 
 
 class CachedAnswer(Generic[_T]):
     """Asks at most once in ``fresh_s``; whoever comes meanwhile waits for the same answer, a refusal too."""
 
-    def __init__(self, ask: Callable[[], Awaitable[_T]], fresh_s: float, clock: Callable[[], float]) -> None:
-        """``clock``: monotonic seconds."""
-        self._ask, self._fresh_s, self._clock = ask, fresh_s, clock
+    def __init__(
+        self, ask: Callable[[], Awaitable[_T]], fresh_s: float, clock: Callable[[], float], *, rest: float = 0.0
+    ) -> None:
+        """``clock``: monotonic seconds. ``rest``: an answer is kept for so many times as long as it took, at least."""
+        self._ask, self._fresh_s, self._clock, self._rest = ask, fresh_s, clock, rest
         self._kept: _Kept[_T] | None = None
         self._asking: asyncio.Task[_Kept[_T]] | None = None
 
     async def get(self) -> _T:
         """The answer; raises the MirrorError that was raised instead of one."""
-        if self._kept is None or self._clock() - self._kept.at_s >= self._fresh_s:
+        if self._kept is None or self._clock() >= self._kept.until_s:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._renew())
             self._kept = await asyncio.shield(self._asking)
@@ -46,11 +48,13 @@ class CachedAnswer(Generic[_T]):
         return self._kept.answer
 
     async def _renew(self) -> _Kept[_T]:
+        began_s = self._clock()
         try:
             answer: _T | MirrorError = await self._ask()
         except MirrorError as error:
             answer = error
-        return _Kept(answer, self._clock())
+        now_s = self._clock()
+        return _Kept(answer, now_s + max(self._fresh_s, self._rest * (now_s - began_s)))
 
 
 class CachedAudit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
@@ -17,6 +18,7 @@ from mirror_ray.web.access import GatewayAccess
 from mirror_ray.web.answer_cache import AuditReader, CachedAnswer, CachedAudit
 from mirror_ray.web.authorization import holder_of, refuse, unknown
 from mirror_ray.web.jsonable import dumps
+from mirror_ray.web.schema_list import SchemaList, SchemaQuery
 from mirror_ray.web.snapshot_cache import SnapshotCache
 
 _T = TypeVar("_T")
@@ -24,6 +26,9 @@ _View = Callable[[SystemSnapshot, web.Request], object]
 
 #: A snapshot this old is good enough for a question.
 _FRESH_S: Final = 1.0
+#: The list of all schemas may be long: of tens of thousands the coordinator passes it on for a second.
+_SCHEMAS_FRESH_S: Final = 2.0
+_SCHEMAS_REST: Final = 20.0
 _EVENTS: Final = 200
 _DAY_MS: Final = 86_400_000
 #: Rows of one answer, unless it is asked for others.
@@ -43,6 +48,7 @@ def routes(
 ) -> list[web.RouteDef]:
     """Everything that changes nothing."""
     cached_groups = CachedAnswer(lambda: client.groups(None), _FRESH_S, time.monotonic)
+    cached_schemas = CachedAnswer(lambda: _schema_list(client), _SCHEMAS_FRESH_S, time.monotonic, rest=_SCHEMAS_REST)
     cached_audit = CachedAudit(read_audit, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000))
 
     async def metrics(_: web.Request) -> web.Response:
@@ -66,6 +72,17 @@ def routes(
         except MirrorError as error:
             return refuse(503, str(error))
 
+    async def schemas(request: web.Request) -> web.Response:
+        try:
+            page = (await cached_schemas.get()).page(_wanted_schemas(request))
+        except ValueError as error:
+            return refuse(400, str(error))
+        except MirrorError as error:
+            return refuse(503, str(error))
+        answer = _json(page.rows)
+        answer.headers["Mirror-Ray-Total"] = str(page.total)
+        return answer
+
     async def audit(request: web.Request) -> web.Response:
         try:
             wanted = _wanted(request)
@@ -87,6 +104,7 @@ def routes(
         web.get("/healthz", healthz),
         web.get("/readyz", readyz),
         web.get("/api/v1/groups", groups),
+        web.get("/api/v1/schemas", schemas),
         web.get("/api/v1/audit", audit),
         web.get("/api/v1/history", history),
         *(web.get(f"/api/v1/{name}", _shown(cache, view)) for name, view in _VIEWS.items()),
@@ -138,6 +156,24 @@ def _wanted(request: web.Request) -> AuditQuery:
     )
 
 
+async def _schema_list(client: CoordinatorClient) -> SchemaList:
+    return await asyncio.to_thread(SchemaList, await client.schemas(None))
+
+
+def _wanted_schemas(request: web.Request) -> SchemaQuery:
+    """By ``flow``, ``search``, ``problems``, ``offset`` and ``limit``."""
+    problems = request.query.get("problems", "false")
+    if problems not in ("true", "false"):
+        raise ValueError(f"problems={problems[:100]!r} is neither true nor false")
+    return SchemaQuery(
+        flow=request.query.get("flow"),
+        search=request.query.get("search", ""),
+        problems=problems == "true",
+        offset=_number(request, "offset", 0, least=0),
+        limit=min(_ROWS, _number(request, "limit", _ROWS)),
+    )
+
+
 def _of_flow(request: web.Request, values: Iterable[_T], flow_of: Callable[[_T], str]) -> list[_T]:
     flow = request.query.get("flow")
     return [value for value in values if flow in (None, flow_of(value))]
@@ -147,10 +183,10 @@ def _rows(request: web.Request, values: list[_T]) -> list[_T]:
     return values[: _number(request, "limit", _ROWS)]
 
 
-def _number(request: web.Request, name: str, default: int, most: int = 2**31 - 1) -> int:
+def _number(request: web.Request, name: str, default: int, most: int = 2**31 - 1, *, least: int = 1) -> int:
     text = request.query.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        raise ValueError(f"{name}={text[:100]!r} is not a number from 1 to {most}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and least <= int(text) <= most):
+        raise ValueError(f"{name}={text[:100]!r} is not a number from {least} to {most}")
     return int(text)
 
 

@@ -15,6 +15,7 @@ from mirror_ray.model.names import FlowName, FlowPartition, TopicId, TopicPartit
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import GroupPartitionStatus, GroupStatus
+from mirror_ray.observe.schemas import FlowSchemas, SchemaStatus
 from mirror_ray.observe.status import FlowStatus, PartitionStatus, ReplicatorStatus, SystemStatus, TopicStatus
 from mirror_ray.offsets.translation import Translation
 from mirror_ray.records.batch import LOG_OVERHEAD_BYTES, Codec, RecordBatch, iter_batches
@@ -209,6 +210,19 @@ def group_status(*partitions: GroupPartitionStatus, **changes: Any) -> GroupStat
     """A group of ``A->B`` that is stable on the source."""
     fields: dict[str, Any] = {"flow": "A->B", "group": "billing", "kind": "classic", "source_state": "Stable"}
     return GroupStatus(**(fields | {"state": "synced", "reason": None, "partitions": partitions} | changes))
+
+
+def flow_schemas(**changes: Any) -> FlowSchemas:
+    """A flow with one subject of two versions, both mirrored."""
+    fields: dict[str, Any] = {"ids": "translated", "subjects": 1, "versions": 2, "mirrored": 2, "problems": ()}
+    return FlowSchemas(**(fields | {"problem_count": 0, "problem": None, "age_s": 0.5, "requests": 9} | changes))
+
+
+def schema_status(version: int = 1, subject: str = "orders-value", **changes: Any) -> SchemaStatus:
+    """A version that is mirrored, with an id of the target's own."""
+    fields: dict[str, Any] = {"flow": "A->B", "subject": subject, "version": version, "kind": "AVRO", "source_id": 7}
+    fields |= {"target_subject": f"A.{subject}", "target_id": 3, "state": "mirrored", "deleted": False}
+    return SchemaStatus(**(fields | changes))
 
 
 def gap_status(**changes: Any) -> GapStatus:

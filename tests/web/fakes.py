@@ -19,8 +19,9 @@ from mirror_ray.config.secrets import Secret
 from mirror_ray.mirror import CoordinatorClient
 from mirror_ray.model.audit import AuditEntry, AuditPrincipal, AuditQuery, entry_of, newest
 from mirror_ray.model.cluster_change import ClusterChange
-from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.errors import ConfigError, MirrorError, NotRunningError
 from mirror_ray.observe.groups import GroupStatus
+from mirror_ray.observe.schemas import SchemaStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from mirror_ray.web.access import GatewayAccess
 from mirror_ray.web.client_limits import BOUNDS, ClientLimits
@@ -53,6 +54,9 @@ class FakeSystem:
     asked: int = 0
     commands: list[tuple[Any, ...]] = field(default_factory=list)
     carried: tuple[GroupStatus, ...] = ()
+    #: None: no flow mirrors any.
+    schemas_there: tuple[SchemaStatus, ...] | None = ()
+    schemas_asked: int = 0
     kept: tuple[AuditEntry, ...] = ()
     wanted: AuditQuery | None = None
     audits: int = 0
@@ -86,6 +90,13 @@ class FakeSystem:
     async def groups(self, flow: str | None) -> Sequence[GroupStatus]:
         self.groups_asked += 1
         return self.carried
+
+    async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
+        assert flow is None
+        self.schemas_asked += 1
+        if self.schemas_there is None:
+            raise NotRunningError("no flow mirrors schemas: set A.schema.registry.url of both its clusters")
+        return self.schemas_there
 
     async def audit(self, wanted: AuditQuery) -> Sequence[AuditEntry]:
         self.wanted, self.audits = wanted, self.audits + 1

@@ -29,11 +29,13 @@ _PATHS: Final = (
         b"*",
         b"http://x/",
     ),
-    *(b"/api/v1/" + name for name in (b"status", b"topics", b"partitions", b"events", b"gaps", b"groups", b"audit")),
-    *(b"/api/v1/" + name for name in (b"history", b"pause", b"resume", b"scale", b"set", b"nothing")),
+    *(b"/api/v1/" + name for name in (b"status", b"topics", b"partitions", b"events", b"gaps", b"groups", b"schemas")),
+    *(b"/api/v1/" + name for name in (b"audit", b"history", b"pause", b"resume", b"scale", b"set", b"nothing")),
 )
 _VALUES: Final = (b"", b"0", b"-1", b"9" * 30, b"%ff", b"%ED%A0%80", b"\xff", b"%00", b"A-%3EB", b"%D9%A3", b"a=b&c")
-_NAMES: Final = (b"flow", b"topic", b"limit", b"since_ms", b"kind", b"cluster", b"%ff")
+_NAMES: Final = (
+    *(b"flow", b"topic", b"limit", b"since_ms", b"kind", b"cluster", b"%ff", b"search", b"problems", b"offset"),
+)
 _HEADERS: Final = (
     *(b"Content-Type: application/json", b"Content-Type: text/plain", b"Content-Encoding: gzip"),
     *(b"Authorization: Bearer", b"Authorization: Bearer \xff\xfe", b"Authorization: Basic eDp5", b"Authorization:"),

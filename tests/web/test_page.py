@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from mirror_ray.observe.schemas import SchemaStatus
 from mirror_ray.observe.status import ElasticStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.browser import Page, browser
-from tests.support.factories import group_partition_status, group_status
+from tests.support.factories import flow_schemas, group_partition_status, group_status, schema_status
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
 from tests.web.fakes import TOKEN, FakeSystem, Site, kept
 
@@ -127,6 +128,74 @@ async def test_a_group_is_shown_on_both_sides(there: Site, page: Page) -> None:
     ]
 
 
+_CONFLICT = (
+    "A.orders-value on the target has other schemas than orders-value on the source, and none in common: source: AVRO "
+    '{"type":"record","name":"Order","namespace":"com.example.shop","fields":[{"name":"id","type":"long"},'
+    '{"name":"customer","type":"string"},{"name":"amount","type":{"type":"bytes","logicalType":"decimal"}}]} | target: '
+    'AVRO {"type":"record","name":"Order","namespace":"com.example.shop","fields":[{"name":"key","type":"string"}]}; '
+    "give the subject another name in schemas.subjects.map, exclude it, or delete the target's"
+)
+
+
+_CONFLICT_LINES = _CONFLICT.replace(" source:", "\nsource:").replace(" | target:", "\ntarget:")
+
+
+def _schemas(count: int) -> tuple[SchemaStatus, ...]:
+    """So many that are mirrored, one of them deleted; one in conflict, named as they are."""
+    mirrored = tuple(schema_status(number, deleted=number == 1) for number in range(1, count + 1))
+    conflict = {"target_id": None, "state": "conflict", "problem": _CONFLICT}
+    return (*mirrored, schema_status(2, "payments-value", source_id=8, **conflict))
+
+
+async def _showing(page: Page, rows: int) -> None:
+    await page.wait(f"document.querySelectorAll('#view tbody tr:not(:has(td[colspan]))').length === {rows}")
+
+
+async def test_a_schema_that_is_not_mirrored_is_found_with_both_texts(there: Site, page: Page) -> None:
+    """First, and alone where that is asked; the gateway searches and pages; both schemas are shown whole."""
+    there.system.schemas_there = _schemas(150)
+    await page.evaluate("location.hash = '#/schemas'")
+    await _showing(page, 100)
+    assert await page.evaluate("document.querySelector('#view .controls .quiet').textContent") == "100 of 151"
+    cells = "[...document.querySelectorAll('#view tbody tr')].slice(0, 2).map((row) => [...row.cells].map(text))"
+    first = ["payments-value", "A->B", "2", "AVRO", "8", "A.payments-value", "\u2013", "conflict"]
+    assert await page.evaluate(cells.replace("text", "(cell) => cell.textContent")) == [first, [_CONFLICT_LINES]]
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
+    await page.evaluate("[...document.querySelectorAll('#view button')].at(-1).click()")
+    await _showing(page, 151)
+    assert "mirrored (deleted)" in await page.evaluate("document.querySelector('#view').innerText")
+    await page.evaluate("document.querySelector('#trouble').click()")
+    await _showing(page, 1)
+    await page.evaluate("document.querySelector('#trouble').click()")
+    await page.evaluate("document.querySelector('#find').focus()")
+    await page.type("ORDERS-VALUE 77")
+    await _showing(page, 1)
+    await page.size(390, 844)
+    await page.evaluate("document.querySelector('#find').value = ''; document.querySelector('#trouble').click()")
+    await page.wait("document.querySelector('#view td[colspan]')")
+    for what in ("document.documentElement", "document.querySelector('#view .scroll')"):
+        await page.wait(f"{what}.scrollWidth <= {what}.clientWidth")
+
+
+async def test_how_each_flow_mirrors_schemas_is_in_the_overview(there: Site, page: Page) -> None:
+    """A line each; nothing at all where none does, and then the view says what to set."""
+    seen = picture()
+    shown = "[...document.querySelectorAll('#view .card')].find((card) => card.innerText.startsWith('Schemas'))"
+    await page.wait(f"{shown}?.querySelectorAll('tbody tr').length === 1")
+    cells = f"[...{shown}.querySelectorAll('tbody td')].map((cell) => cell.textContent)"
+    assert await page.evaluate(cells) == ["A->B", "translated", "1", "2 / 2", "0", "0.5 s ago"]
+    failing = flow_schemas(ids=None, age_s=None, problem="registry B does not answer")
+    there.show(replace(seen, system=replace(seen.system, flows=(replace(FLOW, schemas=failing),))))
+    await page.wait(f"{shown}.innerText.includes('registry B does not answer')")
+    assert (await page.evaluate(cells))[1::4] == ["not decided yet", "\u2013"]
+    there.system.schemas_there = None
+    there.show(replace(seen, system=replace(seen.system, flows=(replace(FLOW, schemas=None),))))
+    await page.wait(f"{shown}.hidden")
+    await page.evaluate("location.hash = '#/schemas'")
+    await page.wait("document.querySelector('#view').innerText.includes('A.schema.registry.url')")
+    assert there.system.schemas_asked == 0
+
+
 async def test_what_is_wrong_comes_first_and_goes_by_itself(there: Site, page: Page) -> None:
     """With its text and the next step, in the title too; without a reload."""
     shown = "document.querySelector('#view .problem')?.innerText ?? ''"
@@ -150,10 +219,11 @@ async def test_names_of_others_are_text(there: Site, page: Page) -> None:
     system = replace(seen.system, flows=(flow,))
     later_ms = seen.time_ms + 60_000
     there.system.seen = replace(seen, topics=topics, events=events, system=system, time_ms=later_ms)
+    there.system.schemas_there = (schema_status(subject=_HOSTILE, kind=_HOSTILE, problem=_HOSTILE),)
     there.system.kept = (kept(subject=_HOSTILE, after=_HOSTILE, operator=_HOSTILE, error=_HOSTILE),)
     there.clock.now_s += 2
     await page.evaluate(_UNLOCK)
-    for view in ("overview", "topics", "events", "history", "audit"):
+    for view in ("overview", "topics", "schemas", "events", "history", "audit"):
         await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view').innerText.includes('onerror=')")
         assert await page.evaluate("document.querySelectorAll('#view img').length") == 0
@@ -189,9 +259,13 @@ async def test_a_phone_shows_every_view_without_scrolling_sideways(there: Site, 
     """At 390 pixels, and with contrast that can be read: text against its background at least 4.5 to 1."""
     there.system.seen = _laggard(there.system)
     there.system.kept = (kept(after="a-long-name.of-something." * 20, operator="ann@a-machine-with-a-long-name"),)
+    there.system.schemas_there = _schemas(3)
     await page.size(390, 844, dark=dark)
     await page.evaluate(_UNLOCK)
-    for view in ("overview", "topics", "topic/A-%3EB/orders", "groups", "replicators", "history", "events", "audit"):
+    for view in (
+        *("overview", "topics", "topic/A-%3EB/orders", "groups", "schemas", "replicators"),
+        *("history", "events", "audit"),
+    ):
         await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait("document.querySelector('#view .card')")
         assert await page.evaluate("document.documentElement.scrollWidth") <= 390, view

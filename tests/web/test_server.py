@@ -10,9 +10,11 @@ import pytest
 
 from mirror_ray.config.gateway import GATEWAY_PORT, GatewaySettings
 from mirror_ray.model.errors import ConfigError
+from mirror_ray.web.answer_cache import CachedAnswer
 from mirror_ray.web.server import application, serving
+from tests.support.factories import schema_status
 from tests.unit.observe.values import picture
-from tests.web.fakes import TOKEN, FakeSystem, Site, kept, site
+from tests.web.fakes import TOKEN, Clock, FakeSystem, Site, kept, site
 
 
 async def test_everything_that_is_seen_is_json(there: Site) -> None:
@@ -35,6 +37,63 @@ async def test_rows_are_chosen_by_flow_and_topic(there: Site) -> None:
     status, refused = await there.get("/api/v1/partitions?limit=many")
     assert status == 400
     assert "'many'" in refused["error"]
+
+
+async def test_versions_of_schemas_are_found_by_words_and_page_by_page(there: Site) -> None:
+    """What has a problem first; how many there are is in a header; words are looked for in all that a row says."""
+    others = (schema_status(flow="B->A", subject="clicks-value", kind="JSON", target_id=41),)
+    conflict = schema_status(9, "payments-value", state="conflict", target_id=None, problem="Other at all")
+    undeleted = schema_status(8, "payments-value", deleted=True, problem="can't be deleted")
+    there.system.schemas_there = (*(schema_status(n) for n in range(1, 6)), *others, conflict, undeleted)
+
+    async def found(query: str) -> tuple[list[tuple[str, int]], str]:
+        async with there.session.get(f"{there.url}/api/v1/schemas{query}") as answer:
+            assert answer.status == 200
+            rows = [(row["subject"], row["version"]) for row in await answer.json()]
+            return rows, answer.headers["Mirror-Ray-Total"]
+
+    problems = [("payments-value", 8), ("payments-value", 9)]
+    orders = [("orders-value", number) for number in range(1, 6)]
+    assert await found("") == ([*problems, *orders, ("clicks-value", 1)], "8")
+    assert await found("?limit=3&offset=1") == ([problems[1], *orders[:2]], "8")
+    assert await found("?offset=100") == ([], "8")
+    assert await found("?problems=true") == (problems, "2")
+    assert await found("?flow=B-%3EA") == ([("clicks-value", 1)], "1")
+    for words, rows in (("PAYMENTS", problems), ("other%20AT", problems[1:]), ("41", [("clicks-value", 1)])):
+        assert (await found(f"?search={words}"))[0] == rows, words
+    for wrong in ("offset=-1", "limit=0", "problems=perhaps", "offset=1e3"):
+        status, refused = await there.get(f"/api/v1/schemas?{wrong}")
+        assert status == 400
+        assert wrong.split("=")[0] in refused["error"]
+    assert there.system.schemas_asked == 1
+
+
+async def test_without_a_flow_that_mirrors_schemas_the_next_step_is_said(there: Site) -> None:
+    """In the system's words."""
+    there.system.schemas_there = None
+    status, refused = await there.get("/api/v1/schemas")
+    assert status == 503
+    assert "schema.registry.url" in refused["error"]
+
+
+async def test_an_answer_that_takes_long_is_asked_for_rarely() -> None:
+    """Twenty times as long as it took, and never more often than a quick one."""
+    clock, took_s = Clock(), 0.0
+
+    async def ask() -> float:
+        clock.now_s += took_s
+        return clock.now_s
+
+    answer = CachedAnswer(ask, 2.0, clock, rest=20.0)
+    first = await answer.get()
+    clock.now_s += 1.9
+    assert await answer.get() == first
+    clock.now_s, took_s = clock.now_s + 0.2, 1.0
+    second = await answer.get()
+    clock.now_s += 19.9
+    assert await answer.get() == second
+    clock.now_s += 0.2
+    assert await answer.get() != second
 
 
 async def test_one_picture_serves_all_who_ask_at_the_same_time(there: Site) -> None:

@@ -76,7 +76,7 @@ async def test_reading_needs_a_token_where_that_is_asked() -> None:
     """Any token; the page itself and the probes are open, and nothing else is."""
     async with site(tokens=USERS, reading="token") as there:
         bob = {"Authorization": f"Bearer {BOB}"}
-        for path in ("/api/v1/status", "/api/v1/groups", "/api/v1/audit", "/api/v1/history", "/api/v1/gaps"):
+        for path in (f"/api/v1/{name}" for name in ("status", "groups", "schemas", "audit", "history", "gaps")):
             assert (await there.get(path))[0] == 401, path
             assert (await there.get(path, headers={"Authorization": "Bearer wrong"}))[0] == 401, path
             assert (await there.get(path, headers=bob))[0] == 200, path

@@ -42,6 +42,13 @@ export async function get(path) {
   return parsed(await fetch(path, { headers: known() }), asked);
 }
 
+/** The first of many rows, and how many there are. @param {string} path */
+export async function page(path) {
+  const asked = token();
+  const answer = await fetch(path, { headers: known() });
+  return { rows: await parsed(answer, asked), total: Number(answer.headers.get("Mirror-Ray-Total")) };
+}
+
 /** @param {string} name @param {object} body */
 export async function act(name, body) {
   const asked = token();

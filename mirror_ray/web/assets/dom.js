@@ -25,6 +25,7 @@ function fill(element, attributes, children) {
 const SIGNS = {
   running: ["●", "good"], copying: ["●", "good"], synced: ["●", "good"], done: ["●", "good"], active: ["●", "calm"],
   starting: ["◌", "calm"], establishing: ["◌", "calm"], waiting: ["◌", "warn"], behind: ["◌", "calm"], draining: ["◌", "calm"],
+  mirrored: ["●", "good"], missing: ["◌", "warn"], conflict: ["✕", "bad"],
   translated: ["◌", "calm"], uncopied: ["–", "calm"], idle: ["–", "calm"], paused: ["‖", "calm"], kept: ["▲", "warn"], degraded: ["▲", "warn"],
   unresponsive: ["▲", "warn"], stopped: ["✕", "bad"], refused: ["✕", "bad"], unreachable: ["✕", "bad"], dead: ["✕", "bad"],
 };
@@ -70,27 +71,46 @@ export function columns(declared, cells = {}) {
  * @param {{head: string, cell: (row: any) => Node|string, class?: string}[]} columns
  * @param {(row: any) => string} key
  * @param {string} nothing What is said without rows.
+ * @param {(row: any) => string|null} [note] A long text about a row, as wide as the table.
  */
-export function table(columns, key, nothing) {
+export function table(columns, key, nothing, note = () => null) {
   const head = h("tr", {}, ...columns.map((column) => h("th", { scope: "col", class: column.class ?? "" }, column.head)));
   const body = h("tbody");
   const scrolled = h("div", { class: "scroll" }, h("table", {}, h("thead", {}, head), body));
   const empty = h("p", { class: "empty" }, nothing);
   const element = h("div", {}, scrolled, empty);
   const rows = new Map();
+  const notes = new Map();
+  const cells = () => h("tr", {}, ...columns.map((column) => h("td", { class: column.class ?? "" })));
+  const noted = () => h("tr", {}, h("td", { class: "why", colspan: String(columns.length) }));
+
+  /** The element of a name, which is made at first. */
+  function known(elements, name, make) {
+    if (!elements.has(name)) elements.set(name, make());
+    return elements.get(name);
+  }
+  function keep(elements, wanted) {
+    for (const [name, row] of elements) if (!wanted.has(name)) { row.remove(); elements.delete(name); }
+  }
 
   function update(values) {
     scrolled.hidden = values.length === 0;
     empty.hidden = values.length !== 0;
-    const wanted = new Set(values.map(key));
-    for (const [name, row] of rows) if (!wanted.has(name)) { row.remove(); rows.delete(name); }
-    values.forEach((value, index) => {
-      const name = key(value);
-      let row = rows.get(name);
-      if (!row) { row = h("tr", {}, ...columns.map((column) => h("td", { class: column.class ?? "" }))); rows.set(name, row); }
-      if (body.children[index] !== row) body.insertBefore(row, body.children[index] ?? null);
+    keep(rows, new Set(values.map(key)));
+    keep(notes, new Set(values.filter(note).map(key)));
+    let next = body.firstElementChild;
+    const place = (row) => { if (next === row) next = row.nextElementSibling; else body.insertBefore(row, next); };
+    for (const value of values) {
+      const [name, text] = [key(value), note(value)];
+      const row = known(rows, name, cells);
+      place(row);
+      row.classList.toggle("noted", Boolean(text));
       columns.forEach((column, at) => put(row.children[at], column.cell(value)));
-    });
+      if (!text) continue;
+      const more = known(notes, name, noted);
+      place(more);
+      put(more.firstElementChild, text);
+    }
   }
   return { element, update };
 }

@@ -6,9 +6,10 @@ import { change } from "./change.js";
 import { h } from "./dom.js";
 import { seconds } from "./format.js";
 import { groups, history, topic, topics } from "./lists.js";
+import { schemas } from "./schemas.js";
 import { events, overview, replicators } from "./views.js";
 
-const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"], ["audit", "Audit"], ["change", "Change"]];
+const VIEWS = [["overview", "Overview"], ["topics", "Topics"], ["groups", "Groups"], ["schemas", "Schemas"], ["replicators", "Replicators"], ["history", "History"], ["events", "Events"], ["audit", "Audit"], ["change", "Change"]];
 const OLD_S = 10;
 const KEPT = 2000;
 
@@ -68,7 +69,7 @@ function lock() {
 function open() {
   const [, name = "overview", ...rest] = location.hash.split("/");
   const parts = rest.map(decodeURIComponent);
-  const makers = { overview, topics, groups, history, replicators, change, audit, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
+  const makers = { overview, topics, groups, schemas, history, replicators, change, audit, events: () => events(log), topic: () => topic(actions, parts[0] ?? "", parts[1] ?? "") };
   view = (makers[name] ?? overview)(actions);
   for (const link of by("views").children) {
     if (link.hash === `#/${name === "topic" ? "topics" : name}`) link.setAttribute("aria-current", "page");

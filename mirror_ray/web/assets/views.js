@@ -3,6 +3,7 @@
 import { card, columns, h, state, table } from "./dom.js";
 import { TABLES } from "./figures.js";
 import { time } from "./format.js";
+import { mirrored } from "./schemas.js";
 import { topology } from "./topology.js";
 
 /** @param {any} actions What can be done: pause, resume, scale. */
@@ -20,9 +21,10 @@ export function overview(actions) {
     { head: "Why", class: "why", cell: (row) => row.reason ?? "" },
   ], (row) => row.name, "");
   const behind = card("Backfills under way", backfills.element);
+  const schemas = mirrored();
   const priced = h("p", { class: "quiet" });
   const slowed = h("div");
-  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, slowed, priced), behind);
+  const element = h("div", { class: "contents" }, card("What is wrong", problems), card("Topology", map), card("Flows", flows.element, slowed, priced), schemas.element, behind);
 
   function update(snapshot) {
     const found = snapshot.status.problems;
@@ -32,6 +34,7 @@ export function overview(actions) {
     slowed.replaceChildren(...snapshot.status.flows.filter((flow) => flow.why).map((flow) => h("p", {}, `${flow.flow}: ${flow.why}`)));
     const { price_per_gb: price, currency } = snapshot.status;
     priced.textContent = price > 0 ? `Cost: ${currency} an hour at this rate, at ${price} a GB over the link.` : "";
+    schemas.update(snapshot.status.flows);
     backfills.update(snapshot.status.backfills);
     behind.hidden = snapshot.status.backfills.length === 0;
   }

@@ -15,7 +15,7 @@ from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import FlowGroups
 from mirror_ray.observe.problems import PROBLEM_KINDS
 from mirror_ray.observe.status import FlowStatus, PartitionStatus
-from tests.support.factories import flow_status, gap_status, partition_status
+from tests.support.factories import flow_schemas, flow_status, gap_status, partition_status
 
 _NOW_MS = 1_000_000_000
 _LIMITS = AlertSettings()
@@ -52,7 +52,8 @@ def test_all_is_well() -> None:
 
 def test_each_kind_has_what_it_is_seen_by() -> None:
     """All but the coordinator's absence, which it can't report of itself."""
-    late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0)
+    schemas = flow_schemas(problems=("A.orders-value on the target has other schemas",))
+    late = replace(_FLOW, lag_records=9, lag_seconds=301.0, heartbeat_age_s=31.0, schemas=schemas)
     stale = replace(late, groups=FlowGroups(groups=1, untranslated=0, unsynced=0, round_s=1, problem=None, age_s=61.0))
     facts = _facts(
         stale,
@@ -125,6 +126,19 @@ def test_groups_that_wait_say_why_at_once() -> None:
     waiting = FlowGroups(groups=0, untranslated=0, unsynced=0, round_s=None, problem="denied", age_s=2.0)
     (problem,) = judge(_facts(replace(_FLOW, groups=waiting)), _LIMITS)
     assert (problem.kind, problem.text) == ("checkpoint_stale", "consumer groups wait: denied")
+
+
+def test_schemas_that_are_not_mirrored_say_which_or_why_none() -> None:
+    """Each with the next step of its own; where all are mirrored nothing is said."""
+    assert _kinds(_facts(replace(_FLOW, schemas=flow_schemas()))) == []
+    failing = flow_schemas(problem="registry B does not answer", problems=("A.orders-value has other schemas",))
+    found = judge(_facts(replace(_FLOW, schemas=failing)), _LIMITS)
+    assert {problem.kind for problem in found} == {"schemas_failing"}
+    assert [problem.text for problem in found] == [
+        "schemas are not mirrored: registry B does not answer",
+        "A.orders-value has other schemas",
+    ]
+    assert ["mirror-ray schemas 'A->B' --problems" in problem.remedy for problem in found] == [False, True]
 
 
 def test_a_death_is_shown_for_a_while_and_several_are_a_loop() -> None:

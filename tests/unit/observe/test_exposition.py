@@ -66,9 +66,18 @@ def test_problems_are_reported_word_for_word() -> None:
 def test_what_is_not_known_has_no_series() -> None:
     """A lag that nobody knows is not 0."""
     seen = picture()
-    unknown = replace(seen.system.flows[0], lag_records=None, lag_bytes=None, lag_seconds=None, groups=None)
+    unknown = replace(
+        seen.system.flows[0], lag_records=None, lag_bytes=None, lag_seconds=None, groups=None, schemas=None
+    )
     found = _scraped(replace(seen, system=replace(seen.system, flows=(unknown,))))
-    gone = ("flow_lag_records", "flow_lag_bytes", "flow_lag_seconds", "checkpoint_age_seconds", "groups")
+    gone = (
+        "flow_lag_records",
+        "flow_lag_bytes",
+        "flow_lag_seconds",
+        "checkpoint_age_seconds",
+        "groups",
+        "schema_subjects",
+    )
     assert not found.keys() & {f"mirror_ray_{name}" for name in gone}
 
 

@@ -10,6 +10,7 @@ from mirror_ray.observe.problems import Problem
 from mirror_ray.observe.status import PartitionStatus, TopicStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.factories import (
+    flow_schemas,
     flow_status,
     gap_status,
     partition_status,
@@ -40,6 +41,7 @@ FLOW = flow_status(
     held=ThrottledTime(3.0, 2.0, 1.0),
     compression=4.0,
     cost_per_hour=0.5,
+    schemas=flow_schemas(),
     groups=FlowGroups(groups=4, untranslated=1, unsynced=2, round_s=0.1, problem=None, age_s=1.0),
 )
 REPLICATOR = replicator_status(partitions=3, cpu_seconds=12.5, records=600, bytes=60_000, buffered_bytes=4_096)
