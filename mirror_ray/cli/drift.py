@@ -40,6 +40,7 @@ class DriftKind(StrEnum):
     replication = "replication"
     config = "config"
     acl = "acl"
+    schema = "schema"
     unknown = "unknown"
 
 
@@ -86,7 +87,8 @@ def drift(
     def read_drift() -> Drift:
         from mirror_ray.topics.reconciliation import find
 
-        found = asyncio.run(find(settings, chosen, topics or (), not_copied, every=every))
+        schemas = DriftKind.schema not in (ignore or ())
+        found = asyncio.run(find(settings, chosen, topics or (), not_copied, every=every, schemas=schemas))
         return found.without({str(kind) for kind in ignore or ()})
 
     found, failed = read_drift(), list[str]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mirror_ray.config.loaded import ConfigNote, LoadedConfig
     from mirror_ray.config.settings import MirrorSettings
     from mirror_ray.topics.plan import FlowPlan, SystemPlan
+    from mirror_ray.topics.schema_plan import SchemaPlan
 
 
 def _granted(right: Row) -> str:
@@ -54,6 +55,9 @@ _RIGHTS: Columns = (
     ("GRANTED", _granted),
     column("WHY", "why"),
 )
+
+#: Of a flow's schemas that can't be registered.
+_REFUSED_SHOWN: Final = 5
 
 
 def validate(
@@ -116,7 +120,10 @@ def _load_and_check(config: Path) -> LoadedConfig:
 
 
 def plan(config: ConfigArgument, output: FormatOption = OutputFormat.table) -> None:
-    """Show the topics, configs and rights that starting it needs; change nothing. Exit 1 if something is refused."""
+    """Show the topics, configs, schemas and rights that starting it needs; change nothing.
+
+    Exit 1 if something is refused.
+    """
     from mirror_ray.config.load import load_settings
     from mirror_ray.topics.planning import make_plan
 
@@ -147,9 +154,13 @@ def _print_plan(plan: SystemPlan) -> None:
             " see docs/offsets.md"
         )
         console.print()
+    for flow in plan.flows:
+        if flow.schemas is not None:
+            console.print(f"schemas of {flow.flow}: {_of_schemas(flow.schemas)}", soft_wrap=True)
+            console.print()
     console.print(table([asdict(right) for right in plan.rights], _RIGHTS))
     for flow in plan.flows:
-        for text in flow.refused:
+        for text in [*flow.refused, *_first(flow.schemas.refused if flow.schemas is not None else ())]:
             say(f"refused: {flow.flow}: {text}", "red")
         for text in [*flow.warnings, *(warning for topic in flow.topics for warning in topic.warnings)]:
             say(f"warning: {flow.flow}: {text}", "yellow")
@@ -157,6 +168,26 @@ def _print_plan(plan: SystemPlan) -> None:
         say(f"note: {merge}", "yellow")
     for right in plan.missing_rights:
         say(f"missing right on cluster {right.cluster}: {'; '.join(right.missing)}", "red")
+
+
+def _of_schemas(schemas: SchemaPlan) -> str:
+    ids = f"ids {schemas.ids} ({schemas.ids_why})" if schemas.ids is not None else f"ids {schemas.ids_why}"
+    parts = [
+        f"{count(schemas.to_register)} versions of {count(schemas.to_register_subjects)} subjects to register",
+        f"{count(schemas.there)} of {count(schemas.versions)} are there",
+    ]
+    if schemas.deleted:
+        parts.append(f"{count(schemas.deleted)} are soft-deleted on the source")
+    if schemas.deleted_on_one_side:
+        parts.append(f"{count(schemas.deleted_on_one_side)} on one side alone")
+    return f"{ids}; {', '.join(parts)}"
+
+
+def _first(refused: Sequence[str]) -> Sequence[str]:
+    """The first of what is refused of schemas, which may be thousands of versions."""
+    more = len(refused) - _REFUSED_SHOWN
+    rest = (f"{count(more)} more schemas; `-o json` has all",) if more > 0 else ()
+    return (*refused[:_REFUSED_SHOWN], *rest)
 
 
 def _changes(flow: FlowPlan) -> list[dict[str, Any]]:
@@ -209,6 +240,7 @@ def _plain(plan: SystemPlan) -> dict[str, Any]:
                 ],
                 "changes": _changes(flow),
                 "preserved": _preserved(flow),
+                "schemas": asdict(flow.schemas) if flow.schemas is not None else None,
                 "refused": list(flow.refused),
                 "warnings": [*flow.warnings, *(text for topic in flow.topics for text in topic.warnings)],
             }

@@ -12,6 +12,7 @@ from mirror_ray.model.internal_topics import (
     audit_topic,
     commits_topic,
     dead_letters_topic,
+    schemas_topic,
     segments_topic,
     statistics_topic,
 )
@@ -64,6 +65,17 @@ def audit_log(source_alias: str, retention_ms: int) -> InternalTopic:
     """The topic of a flow's audit log; the first entry makes it."""
     name = audit_log_topic(source_alias)
     return InternalTopic(name=name, retention_ms=retention_ms, why="to keep what was changed, and by whom")
+
+
+def schema_ids(flow: FlowSettings) -> InternalTopic | None:
+    """The topic of what a flow's schema ids become, which the schema sync creates; None: it syncs no schemas."""
+    if not (flow.enabled and flow.syncs_schemas and flow.name.is_live):
+        return None
+    return InternalTopic(
+        name=schemas_topic(flow.name.source),
+        replication_factor=flow.topics.replication_factor,
+        why="to keep what schema ids become",
+    )
 
 
 def offset_topics(flow: FlowSettings) -> tuple[InternalTopic, ...]:

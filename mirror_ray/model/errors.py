@@ -22,7 +22,10 @@ Each text names the thing and the next step. All of them survive pickling betwee
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, TypeVar
+
+_T = TypeVar("_T")
 
 
 class MirrorError(Exception):
@@ -135,3 +138,23 @@ class KafkaProtocolError(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.name} ({self.code})"
+
+
+def reached(outcomes: Iterable[_T | BaseException]) -> list[_T]:
+    """What several clusters or registries answered, that were asked at once.
+
+    Raises:
+        ClusterUnreachableError: Some did not answer; the text names all of them.
+        BaseException: What failed in another way.
+    """
+    answers, unreachable = list[_T](), dict[str, None]()
+    for outcome in outcomes:
+        if isinstance(outcome, ClusterUnreachableError):
+            unreachable[str(outcome)] = None
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            answers.append(outcome)
+    if unreachable:
+        raise ClusterUnreachableError("\n".join(unreachable))
+    return answers

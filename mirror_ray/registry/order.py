@@ -63,7 +63,10 @@ def _without_referenced(
     for at, schema in by_version.items():
         missing = [ref.to for ref in schema.schema.references if ref.to not in by_version and ref.to not in known]
         if missing:
-            refused[at] = f"it refers to {missing[0]}, which is not mirrored or not there"
+            refused[at] = (
+                f"it refers to {missing[0]}, which is not mirrored or not there: take that subject out of "
+                "schemas.subjects.exclude, or register it on the source"
+            )
     _refuse_dependents(by_version, refused)
     return refused
 

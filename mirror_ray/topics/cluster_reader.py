@@ -22,7 +22,7 @@ from mirror_ray.kafka.leader_requests import EARLIEST, LATEST, OffsetAnswer, Siz
 from mirror_ray.kafka.metadata import PartitionMetadata, TopicMetadata
 from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.kafka.state_topic import read_state
-from mirror_ray.model.errors import ClusterUnreachableError, KafkaProtocolError, MirrorError
+from mirror_ray.model.errors import KafkaProtocolError, MirrorError, reached
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.state.schema import FlowStateRecords, decode, state_topic
@@ -148,13 +148,7 @@ async def refresh_all(readers: Iterable[ClusterReader]) -> None:
     Raises:
         ClusterUnreachableError: Some did not answer; the text names all of them.
     """
-    outcomes = await asyncio.gather(*(reader.refresh() for reader in readers), return_exceptions=True)
-    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    unreachable = [str(error) for error in failed if isinstance(error, ClusterUnreachableError)]
-    if len(unreachable) < len(failed):
-        raise next(error for error in failed if not isinstance(error, ClusterUnreachableError))
-    if unreachable:
-        raise ClusterUnreachableError("\n".join(unreachable))
+    reached(await asyncio.gather(*(reader.refresh() for reader in readers), return_exceptions=True))
 
 
 def _facts(

@@ -10,14 +10,16 @@ from mirror_ray.model.acls import Acl
 from mirror_ray.model.cluster_change import ConfigChange
 from mirror_ray.model.filters import ConfigPropertyFilter
 from mirror_ray.model.topics import REMOTE_TOPIC_REPLICATION_FACTOR, NewRemoteTopic, effective_replication_factor
+from mirror_ray.registry.survey import SubjectLevels
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.comparison import ComparedTopic, SideFacts
 from mirror_ray.topics.config_sync import config_changes
 from mirror_ray.topics.remote_topics import TopicFacts, plan_remote_topic
 
 #: ``missing``: a remote topic that does not exist; ``extra``: one whose source topic the flow does not copy (any more);
-#: ``name``: the topic was copied into another remote topic than it would be now; ``unknown``: it can't be compared.
-DriftKind = Literal["missing", "extra", "name", "partitions", "replication", "config", "acl", "unknown"]
+#: ``name``: the topic was copied into another remote topic than it would be now; ``schema``: what the target's schema
+#: registry has; ``unknown``: it can't be compared.
+DriftKind = Literal["missing", "extra", "name", "partitions", "replication", "config", "acl", "schema", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,11 @@ class Remedies:
     extend: dict[str, int] = field(default_factory=dict)
     alter: dict[str, tuple[ConfigChange, ...]] = field(default_factory=dict)
     acls: list[Acl] = field(default_factory=list)
+    #: Subjects of the target's registry that get the source's level of compatibility.
+    levels: list[SubjectLevels] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.create or self.extend or self.alter or self.acls)
+        return bool(self.create or self.extend or self.alter or self.acls or self.levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class Drift:
                 extend={} if "partitions" in kinds else remedies.extend,
                 alter={} if "config" in kinds else remedies.alter,
                 acls=[] if "acl" in kinds else remedies.acls,
+                levels=[] if "schema" in kinds else remedies.levels,
             ),
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror_ray.config.flow_rules import config_filter
-from mirror_ray.config.internal_topics import InternalTopic, offset_topics
+from mirror_ray.config.internal_topics import InternalTopic, offset_topics, schema_ids
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.model.errors import ConfigError, KafkaProtocolError, MirrorError
 from mirror_ray.model.names import TopicPartition
@@ -133,6 +133,7 @@ def flow_topics(facts: PlanFacts, plan: FlowPlan, failures: Iterable[MirrorError
         state=state_topic(flow.name.source, route=flow.name.route) if flow.enabled else None,
         offsets=offset_topics(flow),
         audit=facts.audit,
+        schema_ids=schema_ids(flow),
         transactional_id=facts.transactional_id if flow.enabled else None,
         preserves_offsets=flow.preserves_offsets,
         heartbeats=_heartbeats_topic(flow) if flow.heartbeats.emit_enabled else None,
@@ -177,7 +178,7 @@ def _internal_topics(facts: PlanFacts) -> tuple[NewRemoteTopic, ...]:
     if flow.enabled:
         wanted.append((state_topic(flow.name.source, route=flow.name.route), None, compacted))
     own = [topic for topic in offset_topics(flow) if topic.side == "target"]
-    own += [facts.audit] if facts.audit is not None else []
+    own += filter(None, (facts.audit, schema_ids(flow)))
     wanted += [(topic.name, topic.replication_factor, topic.configs) for topic in own]
     if flow.heartbeats.emit_enabled:
         wanted.append((_heartbeats_topic(flow), flow.heartbeats.replication_factor, compacted))

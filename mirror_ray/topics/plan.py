@@ -10,6 +10,7 @@ from mirror_ray.model.names import FlowName
 from mirror_ray.model.topics import NewRemoteTopic
 from mirror_ray.topics.preservation import PreservationCost
 from mirror_ray.topics.remote_topics import RemoteTopicPlan, SharedRemote
+from mirror_ray.topics.schema_plan import SchemaPlan
 
 ResourceType = Literal["TOPIC", "CLUSTER", "TRANSACTIONAL_ID", "GROUP"]
 
@@ -60,6 +61,8 @@ class FlowPlan:
     refused: tuple[str, ...] = ()
     #: About the flow as a whole; a topic's own are in ``topics``.
     warnings: tuple[str, ...] = ()
+    #: None: the flow syncs no schemas, or its registries can't be compared, which is among what is refused.
+    schemas: SchemaPlan | None = None
 
     @property
     def created(self) -> tuple[NewRemoteTopic, ...]:
@@ -83,5 +86,6 @@ class SystemPlan:
 
     @property
     def ok(self) -> bool:
-        """Whether every topic of every flow would be copied."""
-        return not (self.missing_rights or any(flow.refused for flow in self.flows))
+        """Whether every topic of every flow would be copied, with its schemas."""
+        refused = any(flow.refused or (flow.schemas and flow.schemas.refused) for flow in self.flows)
+        return not (self.missing_rights or refused)

@@ -12,15 +12,18 @@ from mirror_ray.config.internal_topics import InternalTopic, audit_log
 from mirror_ray.config.settings import AuditSettings, FlowSettings, MirrorSettings
 from mirror_ray.config.topic_merging import claims_of, conflicts
 from mirror_ray.kafka.state_topic import transactional_id
-from mirror_ray.model.errors import ConfigError, MirrorError
+from mirror_ray.model.errors import ClusterUnreachableError, ConfigError, MirrorError, reached
 from mirror_ray.model.names import FlowName
 from mirror_ray.model.rules import ReplicationRules
+from mirror_ray.registry.survey import SchemaSurvey
+from mirror_ray.registry.survey_reader import survey_flow
 from mirror_ray.topics.cluster_reader import ClusterReader, refresh_all
 from mirror_ray.topics.flow_plan import PlanFacts, flow_topics, plan_flow
 from mirror_ray.topics.plan import ClusterPlan, FlowPlan, RequiredRight, SystemPlan
 from mirror_ray.topics.preservation_costs import begun_prefixes, preservation_costs
 from mirror_ray.topics.remote_topics import find_shared
 from mirror_ray.topics.rights import FlowTopics, flow_rights, merge_rights
+from mirror_ray.topics.schema_plan import plan_schemas
 
 _Readers = Mapping[str, ClusterReader]
 
@@ -31,7 +34,8 @@ def make_plan(settings: MirrorSettings, client_id: str = "mirror-ray-plan") -> S
     Blocking; from any thread that runs no event loop.
 
     Raises:
-        ClusterUnreachableError: A cluster that a flow uses did not answer; the text names all of them.
+        ClusterUnreachableError: A cluster, or a schema registry, that a flow uses did not answer; the text names all
+            of them.
         ConfigError: A filter or the replication policy can't be used.
     """
     return asyncio.run(_make_plan(settings, client_id))
@@ -47,6 +51,7 @@ async def _make_plan(settings: MirrorSettings, client_id: str) -> SystemPlan:
             if alias in used
         }
         await refresh_all(readers.values())
+        surveys = await _surveys(settings, flows, client_id)
         names = {
             flow.name: _remote_names(_rules(flow), readers[flow.name.source].topics) for flow in flows if flow.enabled
         }
@@ -82,10 +87,38 @@ async def _make_plan(settings: MirrorSettings, client_id: str) -> SystemPlan:
                 ClusterPlan(alias=alias, cluster_id=reader.cluster_id, brokers=reader.brokers)
                 for alias, reader in readers.items()
             ),
-            flows=tuple(plan for plan, _ in planned),
+            flows=tuple(_with_schemas(plan, surveys.get(plan.flow)) for plan, _ in planned),
             rights=merge_rights(rights),
             shared=shared,
         )
+
+
+async def _surveys(
+    settings: MirrorSettings, flows: Sequence[FlowSettings], client_id: str
+) -> dict[FlowName, SchemaSurvey | str]:
+    """The registries of flows that sync schemas, compared; or why they can't be, though they answer."""
+
+    async def survey(flow: FlowSettings) -> SchemaSurvey | str:
+        try:
+            return await survey_flow(settings, flow, client_id, levels=False)
+        except ClusterUnreachableError:
+            raise
+        except MirrorError as error:
+            return str(error)
+
+    wanted = [flow for flow in flows if flow.enabled and flow.syncs_schemas and flow.name.is_live]
+    found = await asyncio.gather(*map(survey, wanted), return_exceptions=True)
+    return dict(zip((flow.name for flow in wanted), reached(found), strict=True))
+
+
+def _with_schemas(plan: FlowPlan, survey: SchemaSurvey | str | None) -> FlowPlan:
+    match survey:
+        case None:
+            return plan
+        case SchemaSurvey():
+            return replace(plan, schemas=plan_schemas(survey))
+        case why:
+            return replace(plan, refused=(*plan.refused, f"schemas are not mirrored: {why}"))
 
 
 def _rules(flow: FlowSettings) -> ReplicationRules:
@@ -158,7 +191,7 @@ def _audit(flow: FlowSettings, settings: AuditSettings) -> InternalTopic | None:
 def _rights(topics: FlowTopics, readers: _Readers) -> tuple[RequiredRight, ...]:
     source, target = readers[topics.flow.source], readers[topics.flow.target]
     own = [name for name in (topics.state, topics.heartbeats) if name is not None]
-    own += [topics.audit.name] if topics.audit is not None else []
+    own += [topic.name for topic in (topics.audit, topics.schema_ids) if topic is not None]
     own += [topic.name for topic in topics.offsets if topic.side == "target"]
     existing = set(target.topics)
     on_source = {topic.name for topic in topics.offsets if topic.side == "source"} & set(source.topics)

@@ -16,6 +16,7 @@ SOURCE_TOPIC: Final = ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")
 #: READ and DESCRIBE as well: the replication position is read from the remote topic itself.
 REMOTE_TOPIC: Final = ("WRITE", "READ", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER", "ALTER_CONFIGS")
 INTERNAL_TOPIC: Final = ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
+SCHEMA_IDS_TOPIC: Final = ("READ", "WRITE", "DESCRIBE")
 OFFSET_SYNCS_TOPIC: Final = ("WRITE", "DESCRIBE")
 HEARTBEATS_TOPIC: Final = ("WRITE", "DESCRIBE")
 CLUSTER: Final = ("CREATE", "IDEMPOTENT_WRITE")
@@ -46,6 +47,8 @@ class FlowTopics:
     offsets: tuple[InternalTopic, ...] = ()
     #: None: the flow changes nothing, or has no audit log.
     audit: InternalTopic | None = None
+    #: None: the flow syncs no schemas.
+    schema_ids: InternalTopic | None = None
     #: None: the flow emits no heartbeats.
     heartbeats: str | None = None
     #: Whether the flow syncs ACLs.
@@ -81,6 +84,9 @@ def flow_rights(
     if topics.audit is not None:
         audit = topics.audit
         rights.append(_topic_right(flow.target, audit.name, None, INTERNAL_TOPIC, target, why=audit.why))
+    if topics.schema_ids is not None:
+        ids = topics.schema_ids
+        rights.append(_topic_right(flow.target, ids.name, None, SCHEMA_IDS_TOPIC, target, why=ids.why))
     if topics.transactional_id is not None:
         why = "so that only one coordinator writes positions"
         rights.append(_transactional_right(flow.target, topics.transactional_id, why))
