@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -52,6 +52,7 @@ help:
 	@echo 'make bench-topics  what it costs to keep the configs and ACLs of a thousand topics in step'
 	@echo 'make bench-transform  what transforms cost: records per processor second'
 	@echo 'make bench-schema-ids  what translating schema ids costs, against merging the same batches'
+	@echo 'make bench-schemas   how soon a schema registry is mirrored, and what it costs when nothing is new'
 	@echo 'make bench-page  what it costs to show 5,000 partitions: status, scrape, web UI, the coordinator'
 	@echo 'make bench-failover  what a failover and a failback of 5,000 groups of 50 partitions cost'
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
@@ -137,6 +138,9 @@ bench-transform: $(READY)
 
 bench-schema-ids: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.schema_ids $(ARGS)
+
+bench-schemas: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.schemas $(ARGS)
 
 bench-page: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.web_ui $(ARGS)

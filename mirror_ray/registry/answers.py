@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.registry.schema import RegisteredSchema, Schema, SchemaReference, Subject, SubjectVersion
@@ -12,6 +12,15 @@ _T = TypeVar("_T")
 
 #: Confluent leaves the kind out where it is Avro.
 _DEFAULT_KIND = "AVRO"
+
+
+class GivenIdentity(NamedTuple):
+    """What a registry gave a schema: the id, and what else its answer says."""
+
+    id: int
+    #: None: the server does not say.
+    version: int | None = None
+    guid: bytes | None = None
 
 
 class RegistryAnswerError(MirrorError):
@@ -82,13 +91,29 @@ def subject_versions_of(answer: Any) -> list[SubjectVersion]:
     return [SubjectVersion(Subject.parse(_field(one, "subject", str)), _field(one, "version", int)) for one in pairs]
 
 
-def id_of(answer: Any) -> int:
-    """Read the id that a schema was given.
+def given_of(answer: Any) -> GivenIdentity:
+    """Read what a schema was given when it was registered.
 
     Raises:
-        RegistryAnswerError: There is none.
+        RegistryAnswerError: There is no id.
     """
-    return _field(_of_type(answer, dict, "the id of a schema"), "id", int)
+    fields = _of_type(answer, dict, "the id of a schema")
+    version, guid = fields.get("version"), fields.get("guid")
+    return GivenIdentity(
+        id=_field(fields, "id", int),
+        version=None if version is None else _of_type(version, int, "a version"),
+        guid=None if guid is None else guid_of(guid),
+    )
+
+
+def ids_of(answer: Any) -> list[tuple[str, int]]:
+    """Read the list of contexts and ids that a GUID has there.
+
+    Raises:
+        RegistryAnswerError: It is none.
+    """
+    found = [_of_type(one, dict, "a context and an id") for one in _of_type(answer, list, "a list of ids")]
+    return [(_field(one, "context", str), _field(one, "id", int)) for one in found]
 
 
 def guid_of(text: Any) -> bytes:

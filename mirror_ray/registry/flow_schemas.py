@@ -20,6 +20,9 @@ from mirror_ray.transforms.schema_ids import schema_text
 _PROBE: Final = Subject(DEFAULT_CONTEXT, "mirror-ray-import-mode-probe")
 #: Whoever registers next gets one of these ids, unless some were lost.
 _IDS_AHEAD: Final = 3
+#: A list of ten thousand subjects costs more than all else of a round in which nothing is new, and what is new has one
+#: of the next ids, unless it is another subject for a schema that is known.
+_LIST_EVERY_S: Final = 5.0
 
 
 class FlowSchemaSync:
@@ -57,7 +60,11 @@ class FlowSchemaSync:
         self.mirror: SchemaMirror | None = None
         #: What keeps the registries apart beside what the mirror has of single versions, by what it is about.
         self.problems: dict[str, str] = {}
-        self._published: dict[SubjectVersion, int] = {}
+        self._published: dict[SubjectVersion, tuple[int, bytes | None]] = {}
+        #: The newest id of the default context, whether there are others, and among how many schemas that is so.
+        self._newest_id, self._has_contexts, self._counted = 0, False, 0
+        #: When subjects were listed.
+        self._listed_s = float("-inf")
         #: Whether something may have to be published.
         self._changed = False
         #: Since when partitions wait for what the source's registry does not have.
@@ -115,33 +122,48 @@ class FlowSchemaSync:
         return "same" if possible else "translated"
 
     async def _mirror_new(self, mirror: SchemaMirror) -> list[SubjectVersion]:
-        """Look for subjects that are new, and for the ids that come next."""
-        fresh = await mirror.new_subjects()
+        """Look for the ids that come next, and now and then for subjects that are new."""
         before = len(mirror.mirrored)
-        done = await mirror.mirror_subjects(fresh) if fresh else []
-        here = (schema.id for at, schema in mirror.schemas.items() if at.subject.context == DEFAULT_CONTEXT)
-        newest = max(here, default=0)
+        self._look_at(mirror)
+        newest = self._newest_id
         for schema_id in range(newest + 1, newest + 1 + _IDS_AHEAD):
             await mirror.mirror_id(schema_id, DEFAULT_CONTEXT, needed=False)
-        self._changed |= len(mirror.mirrored) != before
+        if self._has_contexts or time.monotonic() - self._listed_s >= _LIST_EVERY_S:
+            self._listed_s = time.monotonic()
+            fresh = await mirror.new_subjects()
+            if fresh:
+                await mirror.mirror_subjects(fresh)
+        done = list(mirror.mirrored)[before:] if len(mirror.mirrored) > before else []
+        self._changed |= bool(done)
         return done
+
+    def _look_at(self, mirror: SchemaMirror) -> None:
+        """Find out which id is the newest, where there are more schemas than before."""
+        if len(mirror.schemas) != self._counted:
+            self._counted = len(mirror.schemas)
+            contexts = {at.subject.context for at in mirror.schemas}
+            self._has_contexts = bool(contexts - {DEFAULT_CONTEXT})
+            here = (one.id for at, one in mirror.schemas.items() if at.subject.context == DEFAULT_CONTEXT)
+            self._newest_id = max(here, default=0)
 
     async def _publish(self, mirror: SchemaMirror) -> None:
         """Write what is new of ids to the topic; a schema that is there under another id by now is a problem."""
-        entries: list[SchemaIdEntry] = []
+        entries: dict[int | bytes, SchemaIdEntry] = {}
         for at, target in mirror.mirrored.items():
-            source = mirror.schemas[at]
-            if at.subject.context != DEFAULT_CONTEXT or self._published.get(at) == target.id:
+            source, given = mirror.schemas[at], (target.id, target.guid)
+            if self._published.get(at) == given:
                 continue
-            self._published[at] = target.id
-            known = self._topic.ids.get(source.id)
-            if known is None:
-                entries.append(IdTranslation(source.id, target.id))
-            elif known != target.id:
-                await self._compare_ids(mirror, at, known)
-            if source.guid is not None and target.guid is not None and source.guid not in self._topic.guids:
-                entries.append(GuidTranslation(source.guid, target.guid))
-        await self._topic.write(entries)
+            self._published[at] = given
+            # Ids of another context are other schemas' in the default one; a GUID is the same schema's in all of them.
+            if at.subject.context == DEFAULT_CONTEXT and source.id not in entries:
+                known = self._topic.ids.get(source.id)
+                if known is None:
+                    entries[source.id] = IdTranslation(source.id, target.id)
+                elif known != target.id:
+                    await self._compare_ids(mirror, at, known)
+            if source.guid is not None and target.guid is not None and self._topic.guids.get(source.guid) is None:
+                entries.setdefault(source.guid, GuidTranslation(source.guid, target.guid))
+        await self._topic.write(entries.values())
         self._changed = False
 
     async def _compare_ids(self, mirror: SchemaMirror, at: SubjectVersion, known: int) -> None:
@@ -178,20 +200,32 @@ class FlowSchemaSync:
     async def _find(self, mirror: SchemaMirror, need: SchemaNeed) -> bool:
         """Mirror a schema that is needed; returns whether the source has it."""
         about = f"{need.field} of {need.topic}: {schema_text(need.schema)}"
-        known = self._topic.ids if isinstance(need.schema, int) else self._topic.guids
-        exists = need.schema in known
-        if not exists and isinstance(need.schema, int):
-            exists = await mirror.mirror_id(need.schema, DEFAULT_CONTEXT)
+        exists = self._is_known(need)
+        if not exists:
+            exists = await self._mirror_needed(mirror, need.schema)
             await self._publish(mirror)
-        if need.schema in known:
+        if self._is_known(need):
             self.problems.pop(about, None)
         elif exists:
+            guid = "" if isinstance(need.schema, int) else ", or the target's registry gives no GUIDs"
             self.problems[about] = (
-                f"{about} is not mirrored: its subject is excluded, or has a problem of its own; partitions wait for it"
+                f"{about} is not mirrored: its subject is excluded, or has a problem of its own{guid}; partitions wait "
+                "for it"
             )
         else:
             self.problems[about] = f"{about}: the source's registry has no such schema; partitions wait for it"
         return exists
+
+    def _is_known(self, need: SchemaNeed) -> bool:
+        return need.schema in (self._topic.ids if isinstance(need.schema, int) else self._topic.guids)
+
+    async def _mirror_needed(self, mirror: SchemaMirror, schema: int | bytes) -> bool:
+        if isinstance(schema, int):
+            return await mirror.mirror_id(schema, DEFAULT_CONTEXT)
+        there = await self._source.ids_of_guid(schema)
+        for context, schema_id in there:
+            await mirror.mirror_id(schema_id, context)
+        return bool(there)
 
     async def _give_up(self, need: SchemaNeed) -> None:
         """Let records be left out whose schema does not come, where that is the flow's policy."""

@@ -159,34 +159,49 @@ class SchemaRegistration:
         found = await self._target.lookup(subject, schema) if subject in self._filled else None
         if found is None:
             try:
-                schema_id = await self._target.register(subject, schema)
+                given = await self._target.register(subject, schema)
             except RegistryRefusedError as error:
                 if error.status != _INCOMPATIBLE:
                     raise
                 self.loosened.add(subject)
                 why = "the source has earlier versions that the level refuses; it is set again when they are there"
                 await self._changes.set_level(subject, _ANY, before=None, why=why)
-                schema_id = await self._target.register(subject, schema)
-            if not ask_version:
-                return RegisteredSchema(at=SubjectVersion(subject, NOT_ASKED), id=schema_id, schema=schema)
+                given = await self._target.register(subject, schema)
+            if given.version is not None or not ask_version:
+                at = SubjectVersion(subject, given.version or NOT_ASKED)
+                return RegisteredSchema(at=at, id=given.id, schema=schema, guid=given.guid)
             found = await self._target.lookup(subject, schema)
         if found is None:
             raise SchemaConflictError(f"{subject}: the target's registry took a schema, and does not find it again")
         return replace(found, at=SubjectVersion(subject, found.at.version))
 
     async def _import(self, source: RegisteredSchema, schema: Schema, at: SubjectVersion) -> RegisteredSchema:
-        if at.subject not in self._importing:
-            why, force = "ids and versions are the source's", bool(self._known.get(at.subject))
-            await self._changes.set_mode(at.subject, "IMPORT", before=None, why=why, force=force)
-            self._importing.add(at.subject)
         try:
-            await self._target.import_version(at, source.id, schema)
+            await self._import_in_mode(source, schema, at)
         except RegistryRefusedError:
             other = await self._target.by_id(source.id, at.subject.context)
             if other is None or other.content == schema.content:
                 raise
             raise SchemaConflictError(id_taken(source, schema, other).text) from None
         return RegisteredSchema(at=at, id=source.id, schema=schema, guid=source.guid)
+
+    async def _import_in_mode(self, source: RegisteredSchema, schema: Schema, at: SubjectVersion) -> None:
+        await self._set_import_mode(at.subject)
+        try:
+            await self._target.import_version(at, source.id, schema)
+        except RegistryRefusedError:
+            if await self._target.mode(at.subject) == "IMPORT":
+                raise
+            # It was ended meanwhile, as by a failback to this side.
+            self._importing.discard(at.subject)
+            await self._set_import_mode(at.subject)
+            await self._target.import_version(at, source.id, schema)
+
+    async def _set_import_mode(self, subject: Subject) -> None:
+        if subject not in self._importing:
+            why, force = "ids and versions are the source's", bool(self._known.get(subject))
+            await self._changes.set_mode(subject, "IMPORT", before=None, why=why, force=force)
+            self._importing.add(subject)
 
     def _settle(self, at: SubjectVersion, target: RegisteredSchema) -> None:
         self.mirrored[at] = target

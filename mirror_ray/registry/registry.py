@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from mirror_ray.registry.answers import (
+    GivenIdentity,
     RegistryAnswerError,
-    id_of,
+    given_of,
+    ids_of,
     registered_schema_of,
     request_of,
     schema_of,
@@ -124,6 +127,11 @@ class SchemaRegistry:
         answer = await self._client.find("schemas", "ids", schema_id, "versions", deleted="true", **subject)
         return [] if answer is None else self._read(subject_versions_of, answer)
 
+    async def ids_of_guid(self, guid: bytes) -> list[tuple[str, int]]:
+        """The contexts and ids that a GUID has; none where the server has no such schema, or knows no GUIDs."""
+        answer = await self._client.find("schemas", "guids", uuid.UUID(bytes=guid), "ids")
+        return [] if answer is None else self._read(ids_of, answer)
+
     async def lookup(self, subject: Subject, schema: Schema) -> RegisteredSchema | None:
         """The version of a subject that has this schema, by the server's own comparison; None: none has."""
         try:
@@ -134,18 +142,18 @@ class SchemaRegistry:
             raise
         return self._read(registered_schema_of, answer)
 
-    async def register(self, subject: Subject, schema: Schema) -> int:
-        """Register a schema as the subject's next version, unless it has it; returns its id."""
+    async def register(self, subject: Subject, schema: Schema) -> GivenIdentity:
+        """Register a schema as the subject's next version, unless it has it."""
         answer = await self._client.request("POST", ("subjects", subject, "versions"), request_of(schema))
-        return self._read(id_of, answer)
+        return self._read(given_of, answer)
 
     async def import_version(self, at: SubjectVersion, schema_id: int, schema: Schema) -> None:
         """Register a schema under this id, as this version. The subject is in mode IMPORT."""
         body = request_of(schema) | {"id": schema_id, "version": at.version}
-        answered = self._read(id_of, await self._client.request("POST", ("subjects", at.subject, "versions"), body))
-        if answered != schema_id:
+        given = self._read(given_of, await self._client.request("POST", ("subjects", at.subject, "versions"), body))
+        if given.id != schema_id:
             raise RegistryAnswerError(
-                f"the schema registry of {self.alias} gave {at} the id {answered}, where {schema_id} was asked for: it "
+                f"the schema registry of {self.alias} gave {at} the id {given.id}, where {schema_id} was asked for: it "
                 "has no mode IMPORT; set schemas.ids = translated"
             )
 

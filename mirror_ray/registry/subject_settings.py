@@ -16,6 +16,8 @@ from mirror_ray.registry.subjects import SubjectRules
 
 #: Subjects that are asked for together.
 _TOGETHER: Final = 256
+#: Subjects that are settled again in one round: ten thousand of them, in turn, are no load.
+_AGAIN_TOGETHER: Final = 4
 #: The modes in which a subject takes nothing: those alone are copied.
 CLOSED: Final[frozenset[Mode]] = frozenset({"READONLY", "READONLY_OVERRIDE"})
 #: Set by whoever imports into the subject: never touched.
@@ -79,7 +81,7 @@ class SubjectSettings:
 
     async def settle_some(self) -> None:
         """Settle a piece of what is due."""
-        together = list(self._due)[:_TOGETHER]
+        together = list(self._due)[:_AGAIN_TOGETHER]
         await self._settle_together(together, again=True)
         for subject in together:
             del self._due[subject]

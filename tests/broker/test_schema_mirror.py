@@ -158,7 +158,8 @@ async def test_a_subject_of_another_lineage_is_left_alone(
 async def test_what_is_not_included_comes_when_it_is_needed(source: ImportRegistry, target: ImportRegistry) -> None:
     """And not because its id is the next one."""
     async with pair(source.url, target.url) as (here, there):
-        ids = [await here.register(subject(name), record(name, "a")) for name in ("orders-value", "payments", "tmp")]
+        given = [await here.register(subject(name), record(name, "a")) for name in ("orders-value", "payments", "tmp")]
+        ids = [one.id for one in given]
         found = mirror(here, there, include="orders.*", exclude="tmp")
         await found.mirror_all()
         for schema_id in ids:
@@ -204,7 +205,7 @@ async def test_a_target_that_was_filled_before_is_taken_over(source: ImportRegis
             await here.set_compatibility(subject("odd"), "NONE")
             await here.register(subject("odd"), record("Odd", "a"))
             await here.register(subject("odd"), Schema(kind="AVRO", text='"string"'))
-            first = await there.register(subject("odd"), record("Odd", "a"))
+            first = (await there.register(subject("odd"), record("Odd", "a"))).id
             await there.set_compatibility(subject("odd"), "BACKWARD")
             found = mirror(here, there)
             await found.mirror_all()

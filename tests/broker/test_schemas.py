@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.clusters import Clusters, TopicMaker
 from tests.support.import_registry import ImportRegistry
 from tests.support.local import LocalSystem, aside
 from tests.support.reading import read_all
-from tests.support.serialized import JSON_ORDER, ORDER_V1, ORDER_V2, SchemaReader, SchemaWriter, register
+from tests.support.serialized import JSON_ORDER, MONEY, ORDER_V1, ORDER_V2, PRICED, SchemaReader, SchemaWriter, register
 from tests.support.systems import settings_of
 from tests.support.transforms import transforms
 from tests.support.waiting import wait_until_async
@@ -67,14 +68,19 @@ async def copied(clusters: Clusters, topic: str, count: int) -> list[bytes]:
 
 
 async def test_every_kind_is_read_by_the_targets_registry_alone(
-    clusters: Clusters, make_topic: TopicMaker, apicurio: ApicurioRegistry, source_registry: ImportRegistry
+    clusters: Clusters,
+    make_topic: TopicMaker,
+    apicurio: ApicurioRegistry,
+    source_registry: ImportRegistry,
+    subject_prefix: str,
 ) -> None:
     """Old records and new ones, evolution in the middle of the stream, references; what has no schema stays."""
-    avro, jsons, protobuf, plain = (make_topic(clusters.a) for _ in range(4))
-    write = SchemaWriter(clusters.a, source_registry.url)
+    avro, jsons, protobuf, plain, priced = (make_topic(clusters.a) for _ in range(5))
+    write, money = SchemaWriter(clusters.a, source_registry.url), f"{subject_prefix}Money"
+    await aside(lambda: register(source_registry.url, money, MONEY))
     await aside(lambda: write.avro(avro, ORDER_V1, {"id": 1}, {"id": 2}))
     await aside(lambda: write.raw(plain, b"", b"\0\0\0", (300_000_000).to_bytes(8, "big"), b"text"))
-    wanted = settings(clusters, f"{avro}|{jsons}|{protobuf}|{plain}", source_registry.url, apicurio.url)
+    wanted = settings(clusters, f"{avro}|{jsons}|{protobuf}|{plain}|{priced}", source_registry.url, apicurio.url)
     read = SchemaReader(apicurio.url)
     async with LocalSystem(wanted) as system:
         values = await copied(clusters, avro, 2)
@@ -82,14 +88,48 @@ async def test_every_kind_is_read_by_the_targets_registry_alone(
         await aside(lambda: write.avro(avro, ORDER_V2, {"id": 3, "note": "new"}))
         await aside(lambda: write.json(jsons, JSON_ORDER, {"id": 4}))
         await aside(lambda: write.protobuf(protobuf, Timestamp(seconds=5)))
+        with_price = {"id": 6, "price": {"cents": 7}}
+        await aside(lambda: write.avro(priced, PRICED, with_price, references=[("Money", money, 1)]))
         values = await copied(clusters, avro, 3)
         assert read.avro(f"A.{avro}", values)[2] == {"id": 3, "note": "new"}
         assert read.json(f"A.{jsons}", await copied(clusters, jsons, 1)) == [{"id": 4}]
         assert read.protobuf(f"A.{protobuf}", Timestamp, await copied(clusters, protobuf, 1)) == [Timestamp(seconds=5)]
+        assert read.avro(f"A.{priced}", await copied(clusters, priced, 1)) == [with_price]
         assert await copied(clusters, plain, 4) == [b"", b"\0\0\0", (300_000_000).to_bytes(8, "big"), b"text"]
         found = {status.subject: status for status in await system.coordinator.schemas("A->B")}
         assert found[f"{avro}-value"].state == "mirrored"
         assert found[f"{avro}-value"].target_subject == f"A.{avro}-value"
+
+
+async def test_guids_in_headers(
+    clusters: Clusters, make_topic: TopicMaker, source_registry: ImportRegistry, import_registry: ImportRegistry
+) -> None:
+    """A schema that refers to another subject on the target has another GUID there; the value stays as it is."""
+    topic = make_topic(clusters.a)
+    write = SchemaWriter(clusters.a, source_registry.url)
+    await aside(lambda: register(source_registry.url, "Money", MONEY))
+    first, second = ({"id": number, "price": {"cents": number}} for number in (1, 2))
+    priced = PRICED | {"doc": "the second"}
+
+    def wrote(schema: dict[str, Any], value: dict[str, Any]) -> None:
+        write.avro(topic, schema, value, references=[("Money", "Money", 1)], in_header=True)
+
+    await aside(lambda: wrote(PRICED, first))
+    wanted = settings(
+        clusters, topic, source_registry.url, import_registry.url, ids="translated", subjects_map={"Money": "A.Money"}
+    )
+    async with LocalSystem(wanted):
+        await copied(clusters, topic, 1)
+        await aside(lambda: wrote(priced, second))
+        await copied(clusters, topic, 2)
+    there, here = [
+        await aside(partial(read_all, cluster.confluent_config(), name))
+        for cluster, name in ((clusters.b, f"A.{topic}"), (clusters.a, topic))
+    ]
+    records = there[0]
+    assert [one.value for one in records] == [one.value for one in here[0]]
+    assert not {one.headers for one in records} & {one.headers for one in here[0]}
+    assert SchemaReader(import_registry.url).avro_by_headers(f"A.{topic}", records) == [first, second]
 
 
 async def test_the_same_ids_where_the_target_takes_them(

@@ -6,19 +6,23 @@ import json
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from mirror_ray.lab.devcluster import DevCluster
+from tests.support.reading import Record
 
 #: Two versions of a record, the second with one field more.
 ORDER_V1: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 ORDER_V2: dict[str, Any] = ORDER_V1 | {
     "fields": [*ORDER_V1["fields"], {"name": "note", "type": ["null", "string"], "default": None}]
 }
+#: What the schema of a subject `Money` is, and a record that refers to it.
+MONEY: dict[str, Any] = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
+PRICED: dict[str, Any] = ORDER_V1 | {"fields": [*ORDER_V1["fields"], {"name": "price", "type": "Money"}]}
 JSON_ORDER = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Order",
@@ -40,10 +44,18 @@ class SchemaWriter:
         self._producer = Producer(cluster.confluent_config())
         self.registry = SchemaRegistryClient({"url": registry_url})
 
-    def avro(self, topic: str, schema: dict[str, Any], *values: dict[str, Any], references: Any = ()) -> None:
-        """Write values by an Avro schema; ``references``: name, subject and version of each."""
+    def avro(
+        self, topic: str, schema: dict[str, Any], *values: dict[str, Any], references: Any = (), in_header: bool = False
+    ) -> None:
+        """Write values by an Avro schema.
+
+        ``references``: name, subject and version of each. ``in_header``: the schema's GUID is there, not its id before
+        the value.
+        """
         named = [SchemaReference(*reference) for reference in references]
-        self._write(topic, AvroSerializer(self.registry, Schema(json.dumps(schema), "AVRO", named)), *values)
+        more = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
+        serializer = AvroSerializer(self.registry, Schema(json.dumps(schema), "AVRO", named), conf=more)
+        self._write(topic, serializer, *values)
 
     def json(self, topic: str, schema: dict[str, Any], *values: dict[str, Any]) -> None:
         """Write values by a JSON schema."""
@@ -62,8 +74,9 @@ class SchemaWriter:
 
     def _write(self, topic: str, serializer: Any, *values: Any) -> None:
         for value in values:
-            context = SerializationContext(topic, MessageField.VALUE)
-            self._producer.produce(topic, serializer(value, context))
+            headers: list[tuple[str, str | bytes | None]] = []
+            context = SerializationContext(topic, MessageField.VALUE, headers)
+            self._producer.produce(topic, serializer(value, context), headers=headers)
         self._flush()
 
     def _flush(self) -> None:
@@ -79,6 +92,14 @@ class SchemaReader:
     def avro(self, topic: str, values: list[bytes]) -> list[Any]:
         """Values that were written by Avro schemas."""
         return self._read(topic, AvroDeserializer(self.registry), values)
+
+    def avro_by_headers(self, topic: str, records: list[Record]) -> list[Any]:
+        """Values of records whose headers have the schemas' GUIDs."""
+        read = AvroDeserializer(self.registry)
+        return [
+            read(record.value, SerializationContext(topic, MessageField.VALUE, list(record.headers)))
+            for record in records
+        ]
 
     def json(self, topic: str, values: list[bytes]) -> list[Any]:
         """Values that were written by JSON schemas."""

@@ -104,12 +104,13 @@ class Rules:
                 found = [
                     self.store.versions(one, deleted=True) for one in self._listed({**query, "deleted": "true"}, "")
                 ]
-                wanted = [[version.fields for version in versions if _wanted(version, query)] for versions in found]
+                wanted = [[version for version in versions if _wanted(version, query)] for versions in found]
                 if query.get("latestOnly") == "true":
                     wanted = [versions[-1:] for versions in wanted]
                 limit = int(query.get("limit", -1))
                 limit = min(limit, _MOST_SCHEMAS) if limit > 0 else _MOST_SCHEMAS
-                return _page([fields for versions in wanted for fields in versions], {**query, "limit": str(limit)})
+                chosen = [version for versions in wanted for version in versions]
+                return [version.fields for version in _page(chosen, {**query, "limit": str(limit)})]
             case ["types"]:
                 return list(KINDS)
             case ["ids", number, *rest] if number.isdigit() and rest in ([], ["schema"], ["subjects"], ["versions"]):
