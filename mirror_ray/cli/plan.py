@@ -177,9 +177,9 @@ def _of_schemas(schemas: SchemaPlan) -> str:
         f"{count(schemas.there)} of {count(schemas.versions)} are there",
     ]
     if schemas.deleted:
-        parts.append(f"{count(schemas.deleted)} are soft-deleted on the source")
+        parts.append(f"{count(schemas.deleted)} soft-deleted on the source")
     if schemas.deleted_on_one_side:
-        parts.append(f"{count(schemas.deleted_on_one_side)} on one side alone")
+        parts.append(f"{count(schemas.deleted_on_one_side)} soft-deleted on one side alone")
     return f"{ids}; {', '.join(parts)}"
 
 

@@ -11,7 +11,6 @@ from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.comparison import Comparison, Conflict, Found, Missing, compare, id_taken, renamed
 from mirror_ray.registry.order import registration_order
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, RegisteredSchema, Schema, Subject, SubjectVersion
-from mirror_ray.registry.subjects import SubjectRules
 
 #: The version of what is not on the target: nothing there refers to it.
 _NOWHERE: Final = 0
@@ -49,6 +48,8 @@ class RegistryFacts:
     way: IdsWay
     #: Every version that is to be on the target, with what it refers to.
     source: Mapping[SubjectVersion, RegisteredSchema]
+    #: The subjects of these on the target.
+    subjects: Mapping[Subject, Subject]
     #: What the target's subjects have; those without any may be left out.
     target: Mapping[Subject, Sequence[RegisteredSchema]]
     #: What the target finds for source versions by its own comparison, which may be another text; None: nothing.
@@ -136,16 +137,16 @@ def ids_outlook(wanted: IdsWay | None, decided: IdsWay | None, target_subjects: 
     return IdsOutlook(way=None, why=f"decided when the flow begins: {why}")
 
 
-def survey_versions(facts: RegistryFacts, rules: SubjectRules) -> list[SurveyedVersion]:
+def survey_versions(facts: RegistryFacts) -> list[SurveyedVersion]:
     """Say of each source version what became of it, in the order of subjects and versions."""
     histories: dict[Subject, list[RegisteredSchema]] = {}
     for at in sorted(facts.source):
         histories.setdefault(at.subject, []).append(facts.source[at])
-    verdicts = _verdicts(facts, rules, histories)
+    verdicts = _verdicts(facts, histories)
     return [
         SurveyedVersion(
             source=source,
-            target=rules.target(subject),
+            target=facts.subjects[subject],
             verdict=verdicts[source.at],
             deleted_on=_deleted_on(source, verdicts[source.at], history, facts),
         )
@@ -154,15 +155,13 @@ def survey_versions(facts: RegistryFacts, rules: SubjectRules) -> list[SurveyedV
     ]
 
 
-def to_look_up(
-    facts: RegistryFacts, surveyed: Sequence[SurveyedVersion], rules: SubjectRules
-) -> dict[SubjectVersion, Schema]:
+def to_look_up(facts: RegistryFacts, surveyed: Sequence[SurveyedVersion]) -> dict[SubjectVersion, Schema]:
     """Versions that the target may have by another text, each as it would be there: it is to be asked for them."""
     if facts.way == "same":
         return {}
     verdicts = {one.source.at: one.verdict for one in surveyed}
     return {
-        one.source.at: _wanted(one.source, verdicts, rules, facts.way)
+        one.source.at: _wanted(one.source, verdicts, facts)
         for one in surveyed
         if isinstance(one.verdict, Missing)
         if facts.target.get(one.target)
@@ -219,19 +218,18 @@ def stray_ids(
 
 
 def _verdicts(
-    facts: RegistryFacts, rules: SubjectRules, histories: Mapping[Subject, Sequence[RegisteredSchema]]
+    facts: RegistryFacts, histories: Mapping[Subject, Sequence[RegisteredSchema]]
 ) -> dict[SubjectVersion, Verdict]:
     order = registration_order(facts.source.values())
     verdicts: dict[SubjectVersion, Verdict] = {at: Refused(text) for at, text in order.refused.items()}
     lineages = {subject: {one.schema.text_content for one in history} for subject, history in histories.items()}
     for at in TopologicalSorter(order.before).static_order():
-        verdicts[at] = _verdict(facts, rules, verdicts, facts.source[at], lineages[at.subject])
+        verdicts[at] = _verdict(facts, verdicts, facts.source[at], lineages[at.subject])
     return verdicts
 
 
 def _verdict(
     facts: RegistryFacts,
-    rules: SubjectRules,
     verdicts: Mapping[SubjectVersion, Verdict],
     source: RegisteredSchema,
     lineage: Collection[tuple[str, str]],
@@ -240,7 +238,7 @@ def _verdict(
         match verdicts[reference.to]:
             case Conflict(text) | Refused(text):
                 return Refused(f"it refers to {reference.to}, which is not on the target: {text}")
-    schema, subject = _wanted(source, verdicts, rules, facts.way), rules.target(source.at.subject)
+    schema, subject = _wanted(source, verdicts, facts), facts.subjects[source.at.subject]
     verdict = compare(source, schema, subject, facts.target.get(subject, ()), way=facts.way, lineage=lineage)
     if not isinstance(verdict, Missing):
         return verdict
@@ -251,22 +249,20 @@ def _verdict(
     return verdict if other is None or other.content == schema.content else id_taken(source, schema, other)
 
 
-def _wanted(
-    source: RegisteredSchema, verdicts: Mapping[SubjectVersion, Verdict], rules: SubjectRules, way: IdsWay
-) -> Schema:
+def _wanted(source: RegisteredSchema, verdicts: Mapping[SubjectVersion, Verdict], facts: RegistryFacts) -> Schema:
     """A schema as the target should have it; what it refers to may have to be registered there first."""
-    return renamed(source.schema, dict(_places(source, verdicts, rules, way)))
+    return renamed(source.schema, dict(_places(source, verdicts, facts)))
 
 
 def _places(
-    source: RegisteredSchema, verdicts: Mapping[SubjectVersion, Verdict], rules: SubjectRules, way: IdsWay
+    source: RegisteredSchema, verdicts: Mapping[SubjectVersion, Verdict], facts: RegistryFacts
 ) -> Iterator[tuple[SubjectVersion, SubjectVersion]]:
     for reference in source.schema.references:
         at, verdict = reference.to, verdicts[reference.to]
         if isinstance(verdict, Found):
             yield at, verdict.target.at
         else:
-            yield at, SubjectVersion(rules.target(at.subject), at.version if way == "same" else _NOWHERE)
+            yield at, SubjectVersion(facts.subjects[at.subject], at.version if facts.way == "same" else _NOWHERE)
 
 
 def _deleted_on(

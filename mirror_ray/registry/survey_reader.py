@@ -140,7 +140,9 @@ class _Reading:
         there, schemas = await asyncio.gather(self._target.subjects(), self._chosen(names))
         ids = ids_outlook(wanted, decided.way, there)
         way = ids.way or "translated"
-        facts = await self._target_facts(RegistryFacts(way=way, source=schemas, target={}), empty=not there)
+        subjects = {subject: self._rules.target(subject) for subject in {at.subject for at in schemas}}
+        facts = RegistryFacts(way=way, source=schemas, subjects=subjects, target={})
+        facts = await self._target_facts(facts, empty=not there)
         facts, versions = await self._settled(facts)
         translations = decided.translations
         if names:
@@ -180,12 +182,11 @@ class _Reading:
 
     async def _target_facts(self, facts: RegistryFacts, *, empty: bool) -> RegistryFacts:
         """``empty``: the target has no subject."""
-        targets = {self._rules.target(at.subject) for at in facts.source}
         listed = [] if empty else await self._target.listed()
         if listed is None:
-            return replace(facts, target=await _histories(self._target, targets))
+            return replace(facts, target=await _histories(self._target, set(facts.subjects.values())))
         ids: dict[ContextId, Schema | None] = {
-            ContextId(self._rules.target(at.subject).context, schema.id): None for at, schema in facts.source.items()
+            ContextId(facts.subjects[at.subject].context, schema.id): None for at, schema in facts.source.items()
         }
         ids |= {ContextId(schema.at.subject.context, schema.id): schema.schema for schema in listed}
         return replace(facts, target=by_subject(listed), target_ids=ids)
@@ -193,8 +194,8 @@ class _Reading:
     async def _settled(self, facts: RegistryFacts) -> tuple[RegistryFacts, list[SurveyedVersion]]:
         """Ask the target for what its versions alone don't tell."""
         while True:
-            versions = survey_versions(facts, self._rules)
-            schemas, ids = to_look_up(facts, versions, self._rules), ids_to_ask(facts, versions)
+            versions = survey_versions(facts)
+            schemas, ids = to_look_up(facts, versions), ids_to_ask(facts, versions)
             if not schemas and not ids:
                 return facts, versions
             looked_up = await each(schemas, partial(self._look_up, facts, schemas))
@@ -206,7 +207,7 @@ class _Reading:
     async def _look_up(
         self, facts: RegistryFacts, schemas: Mapping[SubjectVersion, Schema], at: SubjectVersion
     ) -> RegisteredSchema | None:
-        subject = self._rules.target(at.subject)
+        subject = facts.subjects[at.subject]
         try:
             found = await self._target.lookup(subject, schemas[at])
         except RegistryRefusedError:

@@ -53,7 +53,7 @@ def survey(
     source: Iterable[RegisteredSchema], target: Iterable[RegisteredSchema], way: IdsWay = "translated", **facts: Any
 ) -> dict[str, SurveyedVersion]:
     """What became of source versions, by their texts."""
-    found = survey_versions(facts_of(source, target, way, **facts), rules())
+    found = survey_versions(facts_of(source, target, way, **facts))
     return {str(one.source.at): one for one in found}
 
 
@@ -61,7 +61,9 @@ def facts_of(
     source: Iterable[RegisteredSchema], target: Iterable[RegisteredSchema], way: IdsWay = "translated", **facts: Any
 ) -> RegistryFacts:
     """Of two registries."""
-    return RegistryFacts(way=way, source={one.at: one for one in source}, target=by_subject(target), **facts)
+    schemas = {one.at: one for one in source}
+    subjects = {at.subject: rules().target(at.subject) for at in schemas}
+    return RegistryFacts(way=way, source=schemas, subjects=subjects, target=by_subject(target), **facts)
 
 
 def test_each_version_is_there_or_missing() -> None:
@@ -82,16 +84,16 @@ def test_what_is_there_under_another_text_is_to_be_looked_up() -> None:
     target = [version("m", 3, "m"), odd, version("x", 1, "x", refers=[odd.at])]
     facts, asked = facts_of(source, target), list[SubjectVersion]()
     for answer in (None, odd):
-        surveyed = survey_versions(facts, rules())
-        asked += to_look_up(facts, surveyed, rules())
+        surveyed = survey_versions(facts)
+        asked += to_look_up(facts, surveyed)
         facts = replace(facts, looked_up={at("m", 2): answer})
-        assert to_look_up(facts, survey_versions(facts, rules()), rules()) == {}
+        assert to_look_up(facts, survey_versions(facts)) == {}
     assert asked == [at("m", 2)]
-    verdicts = {str(one.source.at): one.verdict for one in survey_versions(facts, rules())}
+    verdicts = {str(one.source.at): one.verdict for one in survey_versions(facts)}
     assert verdicts["m version 2"] == Found(odd)
     assert verdicts["x version 1"] == Found(target[2])
     assert verdicts["y version 1"] == Missing()
-    assert to_look_up(replace(facts, way="same"), surveyed, rules()) == {}
+    assert to_look_up(replace(facts, way="same"), surveyed) == {}
 
 
 def test_what_is_looked_up_refers_to_what_the_target_has() -> None:
@@ -99,7 +101,7 @@ def test_what_is_looked_up_refers_to_what_the_target_has() -> None:
     there = version("m", 3)
     source = [version("m"), version("x", refers=[at("m")])]
     facts = facts_of(source, [there, version("x", 1, "x", refers=[at("other")])])
-    (asked,) = to_look_up(facts, survey_versions(facts, rules()), rules()).items()
+    (asked,) = to_look_up(facts, survey_versions(facts)).items()
     assert (asked[0], asked[1].references) == (at("x"), (SchemaReference("m", there.at),))
 
 
@@ -132,17 +134,17 @@ def test_the_same_ids_may_be_others() -> None:
     source = [version("a", schema_id=3), version("b", schema_id=4), version("c", 2, schema_id=5)]
     target = [version("b", schema_id=9), version("c", 2, schema_id=5)]
     facts = facts_of(source, target, "same")
-    asked = ids_to_ask(facts, survey_versions(facts, rules()))
+    asked = ids_to_ask(facts, survey_versions(facts))
     assert asked == {ContextId(".", 3)}
     facts = replace(facts, target_ids={ContextId(".", 3): version("own").schema})
-    found = survey_versions(facts, rules())
+    found = survey_versions(facts)
     assert ids_to_ask(facts, found) == set()
     assert [type(one.verdict) for one in found] == [Conflict, Conflict, Found]
     for one, part in zip(found, ("id 3", "id 9"), strict=False):
         assert isinstance(one.verdict, Conflict)
         assert part in one.verdict.text
     own = replace(facts, target_ids={ContextId(".", 3): source[0].schema})
-    assert survey_versions(own, rules())[0].verdict == Missing()
+    assert survey_versions(own)[0].verdict == Missing()
 
 
 @pytest.mark.parametrize("way", ["same", "translated"])
@@ -213,9 +215,9 @@ def test_what_was_registered_as_missing_is_found(
         for number, (key, (references, text)) in enumerate(sorted(graph.items()), 1)
     ]
     facts = facts_of(source, (), way)
-    before = survey_versions(facts, rules())
+    before = survey_versions(facts)
     assert [one.source.at for one in before] == sorted(one.at for one in source)
     assert all(isinstance(one.verdict, Missing | Refused) for one in before)
     target = [one.source for one in before if isinstance(one.verdict, Missing)]
-    after = survey_versions(replace(facts, target=by_subject(target)), rules())
+    after = survey_versions(replace(facts, target=by_subject(target)))
     assert [isinstance(one.verdict, Found) for one in after] == [isinstance(one.verdict, Missing) for one in before]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+from mirror_ray.config.internal_topics import InternalTopic
 from mirror_ray.model.names import FlowName
 from mirror_ray.topics.plan import RequiredRight, SystemPlan
 from mirror_ray.topics.rights import FlowTopics, flow_rights, missing_operations
@@ -95,3 +96,16 @@ def test_rights_to_keep_acls_in_step_are_optional() -> None:
         clusters=(), flows=(), rights=tuple(right for right in rights if right.optional)
     ).missing_rights
     assert not [right for right in flow_rights(FLOW, {}, {}, None) if right.optional]
+
+
+def test_schema_ids_are_kept_by_who_may_read_and_write_them() -> None:
+    """Nothing is asked for where no schemas are synced."""
+    ids = InternalTopic(name="mm2-ray-schemas.A.internal", why="to keep what schema ids become")
+    rights = flow_rights(replace(FLOW, schema_ids=ids), {}, {ids.name: frozenset({"WRITE", "DESCRIBE"})}, None)
+    right = rights_on(ids.name, rights)
+    assert (right.cluster, right.operations, right.missing) == (
+        "B",
+        ("READ", "WRITE", "DESCRIBE"),
+        (f"{ids.name}: READ",),
+    )
+    assert not any(ids.name in right.resource for right in flow_rights(FLOW, {}, {}, None))
