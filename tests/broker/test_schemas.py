@@ -14,7 +14,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from mirror_ray.config.settings import MirrorSettings, RegistrySettings, SchemaSettings, TopicSettings
 from mirror_ray.lab.devcluster.registry import ApicurioRegistry
-from mirror_ray.model.names import FlowName
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.import_registry import ImportRegistry
 from tests.support.local import LocalSystem, aside
@@ -168,6 +167,12 @@ async def decided(system: LocalSystem) -> bool:
     return running is not None and running.flows[0].schemas.ids == "same"
 
 
+def problems(system: LocalSystem) -> list[str]:
+    """What keeps the registries apart."""
+    flow = system.coordinator.parts.schemas.flows.get("A->B")
+    return [] if flow is None else [*filter(None, [flow.problem]), *flow.problems]
+
+
 async def test_a_registry_that_dies_holds_records_and_loses_none(
     clusters: Clusters, make_topic: TopicMaker, source_registry: ImportRegistry
 ) -> None:
@@ -188,9 +193,8 @@ async def test_a_registry_that_dies_holds_records_and_loses_none(
 
             async def named() -> bool:
                 line = await system.partition(topic)
-                problems = system.coordinator.parts.schemas.problems(FlowName("A", "B"))
                 stopped = line is not None and line.state == "stopped" and "schema" in (line.reason or "")
-                return stopped and any("schema registry of B" in text for text in problems)
+                return stopped and any("schema registry of B" in text for text in problems(system))
 
             await wait_until_async(named, 60.0, "the partition says what it waits for, and the flow why")
             assert len(await copied(clusters, topic, 1)) == 1
@@ -234,7 +238,6 @@ async def test_a_target_that_was_restored_from_an_old_backup(
         async with LocalSystem(restored) as system:
 
             async def named() -> bool:
-                problems = system.coordinator.parts.schemas.problems(FlowName("A", "B"))
-                return any("old backup" in text for text in problems)
+                return any("old backup" in text for text in problems(system))
 
             await wait_until_async(named, 30.0, "the lost schema is named")
