@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mirror_ray.verification.cluster_queries import PartitionQuery
     from mirror_ray.verification.report import PartitionVerdict, VerifyReport
     from mirror_ray.verification.run import MakeFirstPass, VerifyProgress
+    from mirror_ray.verification.topic_schemas import TopicSchemas
 
 _TOPICS: Columns = (
     column("TOPIC", "topic"),
@@ -40,6 +41,15 @@ _TOPICS: Columns = (
     column("STOPPED", "halted"),
     column("NOT COPIED", "not_copied", count),
     column("FIRST DIFFERENCE", "text"),
+)
+_SCHEMAS: Columns = (
+    column("TOPIC", "topic"),
+    column("REMOTE TOPIC", "target_topic"),
+    column("SCHEMAS", "met", count),
+    column("MISSING", "missing", count),
+    column("DIFFERENT", "different", count),
+    column("UNKNOWN ON SOURCE", "unknown", count),
+    column("RESULT", "outcome"),
 )
 _REPORT_INTERVAL_S = 5.0
 
@@ -60,6 +70,10 @@ def verify(
         bool,
         typer.Option("--spark", help="Let Spark compare, on several cores and nodes of Ray: for very many records."),
     ] = False,
+    schemas: Annotated[
+        bool,
+        typer.Option("--schemas", help="Also look up in both schema registries what the records' schema ids mean."),
+    ] = False,
     config: ConfigOption = None,
     output: FormatOption = OutputFormat.table,
     address: AddressOption = None,
@@ -69,6 +83,7 @@ def verify(
 
     Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal;
     1: something differs, could not be checked, or a partition is stopped or paused; 3: a cluster does not answer.
+    With --schemas, too: each schema id in these records is the same schema in the target's registry.
     """
     from mirror_ray.verification.planner import VerifyRequest
     from mirror_ray.verification.run import VerifyProgress, verify_with_routes
@@ -76,7 +91,9 @@ def verify(
     if not 0 < sample <= 1:
         raise ConfigError(f"--sample {sample:g}: a fraction above 0, up to 1")
     since_ms = parse_time(since, round(time.time() * 1000)) if since is not None else None
-    request = VerifyRequest(topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms)
+    request = VerifyRequest(
+        topics=tuple(dict.fromkeys(topics or ())), sample=sample, since_ms=since_ms, schemas=schemas
+    )
     flow_name = parse_flow(flow)
     with find_system(config, name, address, flow_name) as (settings, mirror), foreground.interruptible():
         settings.flow(flow_name)
@@ -151,6 +168,31 @@ def _print(report: VerifyReport) -> None:
         console.print()
         for note in notes:
             console.print(note, soft_wrap=True)
+    if report.schemas is not None:
+        console.print()
+        _print_schemas(report.schemas)
+
+
+def _print_schemas(topics: Sequence[TopicSchemas]) -> None:
+    console = out()
+    console.print(table([_schemas_row(topic) for topic in topics], _SCHEMAS))
+    sentences = [f"{topic.topic}: {sentence}" for topic in topics for sentence in topic.sentences]
+    if sentences:
+        console.print()
+        for sentence in sentences:
+            console.print(sentence, soft_wrap=True)
+
+
+def _schemas_row(topic: TopicSchemas) -> Row:
+    return {
+        "topic": topic.topic,
+        "target_topic": topic.target_topic,
+        "met": topic.met,
+        "missing": len(topic.missing),
+        "different": len(topic.different),
+        "unknown": len(topic.unknown),
+        "outcome": topic.outcome,
+    }
 
 
 def _row(partitions: Sequence[PartitionVerdict]) -> Row:

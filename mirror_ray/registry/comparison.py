@@ -69,7 +69,7 @@ def compare(
     if on_target and not any(one.schema.text_content in lineage for one in on_target):
         return Conflict(
             f"{subject} on the target has other schemas than {source.at.subject} on the source, and none in common: "
-            f"{_both(wanted, on_target[-1].schema)}; give the subject another name in schemas.subjects.map, exclude "
+            f"{both(wanted, on_target[-1].schema)}; give the subject another name in schemas.subjects.map, exclude "
             "it, or delete the target's"
         )
     return Missing()
@@ -84,7 +84,7 @@ def _compare_same(
     if there.schema.content != wanted.content:
         return Conflict(
             f"{there.at} on the target is another schema than {source.at} on the source: "
-            f"{_both(wanted, there.schema)}; give {source.at.subject} another name in "
+            f"{both(wanted, there.schema)}; give {source.at.subject} another name in "
             "schemas.subjects.map, delete the target's, or set schemas.ids = translated"
         )
     if there.id != source.id:
@@ -99,11 +99,12 @@ def id_taken(source: RegisteredSchema, wanted: Schema, other: Schema) -> Conflic
     """The target has another schema under the source's id."""
     return Conflict(
         f"id {source.id}, which {source.at} has on the source, is another schema's on the target: "
-        f"{_both(wanted, other)}; set schemas.ids = translated, or a context of its own in schemas.contexts.map"
+        f"{both(wanted, other)}; set schemas.ids = translated, or a context of its own in schemas.contexts.map"
     )
 
 
-def _both(source: Schema, target: Schema) -> str:
+def both(source: Schema, target: Schema) -> str:
+    """Two schemas, one beside the other; of long ones the beginning."""
     return f"source: {_shown(source)} | target: {_shown(target)}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror_ray.model.errors import MirrorError
+from mirror_ray.transforms.met_schemas import NOTHING_MET
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.producers import ProducerOwners
 
@@ -80,7 +81,7 @@ def merged(results: Iterable[tuple[JobPiece, FirstPassResult]]) -> FirstPassResu
     """The result of a job from those of all its pieces."""
     records = target_records = keys = 0
     ranges: list[int] = []
-    same = False
+    same, met = False, NOTHING_MET
     differing: set[bytes] = set()
     for piece, result in results:
         records += result.records
@@ -90,6 +91,7 @@ def merged(results: Iterable[tuple[JobPiece, FirstPassResult]]) -> FirstPassResu
         # The first part of the keys compares the order of all.
         same |= result.same and piece.job.key_part[0] == 0
         differing |= result.differing_keys
+        met |= result.met
     return FirstPassResult(
         records=records,
         target_records=target_records,
@@ -97,4 +99,5 @@ def merged(results: Iterable[tuple[JobPiece, FirstPassResult]]) -> FirstPassResu
         keys=keys,
         same=same,
         differing_keys=frozenset(differing),
+        met=met,
     )

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirror_ray.config.settings import ClusterSettings
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, MirrorError
+from mirror_ray.transforms.met_schemas import SchemaCollector
 from mirror_ray.verification.first_pass import InProcessFirstPass, TooManyKeysError
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.partition_log import PartitionLog
+from mirror_ray.verification.schema_ids import seen_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +51,17 @@ async def _compare(settings: TaskSettings, jobs: Sequence[CompareJob]) -> list[T
 
     async def compare(number: int, job: CompareJob) -> TaskResult:
         purpose = f"verify {number}"
+        collector = SchemaCollector(job.schemas) if job.schemas is not None else None
+        _, take = seen_by(collector, job.source, None)
         logs = (
-            PartitionLog(source, job.source, job.source_topic_id, settings.read_committed, purpose),
+            PartitionLog(source, job.source, job.source_topic_id, settings.read_committed, purpose, take=take),
             PartitionLog(target, job.target, job.target_topic_id, True, purpose),
         )
         try:
             (found,) = await InProcessFirstPass(lambda _: logs, max_key_bytes=settings.max_key_bytes).run([job])
         except TooManyKeysError:
             return None
-        return found
+        return found if collector is None else replace(found, met=collector.found())
 
     try:
         await asyncio.gather(

@@ -161,7 +161,7 @@ class TransformChain:
 def _translated(
     records: RecordColumns, numbers: Sequence[int], elsewhere: Collection[int], ids: TopicSchemaIds, known: SchemaIdMap
 ) -> tuple[SchemaIdCounts, Sequence[IdIssue]]:
-    """Translate ids, and count those of records that stay; what goes elsewhere fails, and waits, in all chains alike."""
+    """Translate ids, and count those of records that stay; what goes elsewhere fails, and waits, in all chains."""
     translate = partial(records.translate, translations=known, key=ids.framing("key"), value=ids.framing("value"))
     done = translate([number for number in numbers if number not in elsewhere] if elsewhere else numbers)
     issues: Sequence[IdIssue] = done.issues

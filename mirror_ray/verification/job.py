@@ -8,6 +8,7 @@ from typing import Protocol
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from mirror_ray.state.records import SkippedRange
+from mirror_ray.transforms.met_schemas import NOTHING_MET, MetSchemas, SchemasWanted
 from mirror_ray.verification.producers import ProducerOwners
 from mirror_ray.verification.ranges import ComparedRange, PositionPair, Span
 from mirror_ray.verification.report import CheckedRecords, Halt, PartitionVerdict, UncomparedAccount
@@ -60,6 +61,8 @@ class CompareJob:
     source_end: int = -1
     account: UncomparedAccount = field(default_factory=UncomparedAccount)
     halt: Halt | None = None
+    #: Which schemas are looked for in the source's records; None: none are.
+    schemas: SchemasWanted | None = None
 
     @property
     def chosen_ranges(self) -> list[ComparedRange]:
@@ -105,6 +108,8 @@ class FirstPassResult:
     #: Whether both sides of a compacted partition are the same, record by record.
     same: bool = False
     differing_keys: frozenset[bytes] = field(default_factory=frozenset)
+    #: The schemas of the source's records, where the logs' owner does not collect them.
+    met: MetSchemas = NOTHING_MET
 
 
 class FirstPass(Protocol):

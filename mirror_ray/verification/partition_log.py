@@ -49,6 +49,8 @@ class PartitionLog:
     purpose: str = "verify"
     #: Makes of the source's records what is copied; None: they are copied as they are.
     transform: Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]] | None = None
+    #: Gets all batches that consumers see.
+    take: Callable[[Sequence[RecordBatch]], None] = lambda _: None
 
     async def start(self) -> int:
         """Ask for the log start offset. Raises ClusterUnreachableError if the leader does not answer."""
@@ -114,7 +116,9 @@ class PartitionLog:
             for batch in batches:
                 verify(batch)
             offset = max(offset, batches[-1].next_offset) if batches else end
-            yield [batch for batch in batches if select.copies(batch)]
+            seen = [batch for batch in batches if select.copies(batch)]
+            self.take(seen)
+            yield seen
 
     async def _holds_no_more(self, fetched: FetchedPartition, end: int, empty: int) -> bool:
         """Whether nothing is left up to ``end``; otherwise the leader does not return yet what it holds.

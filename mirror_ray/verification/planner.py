@@ -67,6 +67,8 @@ class VerifyRequest:
     range_offsets: int = RANGE_OFFSETS
     #: Compare no record; only find out who wrote what the offset map does not account for.
     headers_only: bool = False
+    #: Whether the schemas are compared that the records have the ids of.
+    schemas: bool = False
 
 
 class VerifyPlanner:

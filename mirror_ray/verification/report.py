@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.verification.difference import Difference
+from mirror_ray.verification.topic_schemas import TopicSchemas
 
 #: ``explained``: skipped ranges explain everything that differs. ``stopped``, ``paused``: nothing else differs, and the
 #: partition is not copied at the moment.
@@ -212,6 +213,8 @@ class VerifyReport:
     flow: str
     sample: float
     partitions: Sequence[PartitionVerdict]
+    #: By topic, where they were compared.
+    schemas: Sequence[TopicSchemas] | None = None
 
     @property
     def equal(self) -> bool:
@@ -220,8 +223,8 @@ class VerifyReport:
 
     @property
     def outcome(self) -> Outcome:
-        """The worst one of its partitions."""
-        return worst(self.partitions)
+        """The worst one of its partitions, and of their schemas."""
+        return worst([*self.partitions, *(self.schemas or ())])
 
     def plain(self) -> dict[str, Any]:
         """For JSON and YAML."""
@@ -232,12 +235,13 @@ class VerifyReport:
             "records": sum(partition.checked.records for partition in self.partitions),
             "not_copied": sum(partition.account.not_copied for partition in self.partitions),
             "partitions": [partition.plain() for partition in self.partitions],
+            "schemas": None if self.schemas is None else [topic.plain() for topic in self.schemas],
         }
 
 
-def worst(partitions: Iterable[PartitionVerdict]) -> Outcome:
-    """The worst outcome of these partitions; without any, nothing was checked."""
-    found = {partition.outcome for partition in partitions}
+def worst(verdicts: Iterable[PartitionVerdict | TopicSchemas]) -> Outcome:
+    """The worst outcome of these; without any, nothing was checked."""
+    found = {verdict.outcome for verdict in verdicts}
     return next((outcome for outcome in _WORST if outcome in found), "not_checked")
 
 

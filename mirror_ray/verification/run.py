@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,8 +15,9 @@ from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.config.transforms import flow_chains
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
-from mirror_ray.model.names import FlowName
+from mirror_ray.model.names import FlowName, TopicPartition
 from mirror_ray.offsets.translator import OffsetMapTailer
+from mirror_ray.transforms.met_schemas import MetSchemas, SchemaCollector
 from mirror_ray.transforms.schema_ids import SchemaIdMap
 from mirror_ray.verification.cluster_queries import PartitionQuery, no_system
 from mirror_ray.verification.first_pass import MAX_CONCURRENT_PARTITIONS, InProcessFirstPass
@@ -23,7 +25,8 @@ from mirror_ray.verification.job import CompareJob, FirstPass
 from mirror_ray.verification.partition_log import PartitionLog
 from mirror_ray.verification.planner import VerifyPlanner, VerifyRequest
 from mirror_ray.verification.report import PartitionVerdict, VerifyReport
-from mirror_ray.verification.schema_ids import with_schema_ids
+from mirror_ray.verification.schema_check import check_registries, schema_check
+from mirror_ray.verification.schema_ids import seen_by, with_schema_ids
 from mirror_ray.verification.second_pass import SecondPass
 from mirror_ray.verification.uncompared_records import UncomparedRecords
 
@@ -66,7 +69,7 @@ class Verification:
         offset_map: OffsetMapTailer,
         schema_ids: SchemaIdMap | None = None,
     ) -> None:
-        self._flow = flow
+        self.flow, self.schema_ids = flow, schema_ids or SchemaIdMap()
         self.source, self.target = source, target
         try:
             self._chains = flow_chains(
@@ -74,17 +77,20 @@ class Verification:
             )
         except ValueError as error:
             raise ConfigError(f"flow {flow.name}: transforms: {error}") from error
+        self._collectors: dict[TopicPartition, SchemaCollector] = {}
+        #: By source topic, of tasks that have collectors of their own.
+        self._met: defaultdict[str, MetSchemas] = defaultdict(MetSchemas)
         self.planner = VerifyPlanner(flow, source, target, offset_map, self._chains)
         self.progress = VerifyProgress()
 
     def logs(self, job: CompareJob) -> tuple[PartitionLog, PartitionLog]:
         """A job's partition on both sides. Each broker gets as many connections as partitions are read at once."""
         purpose = f"verify {hash(job.source) % MAX_CONCURRENT_PARTITIONS}"
-        committed = self._flow.fetch.isolation_level == "read_committed"
-        chain = self._chains.chain(job.source.topic)
-        transform = None if chain is None else lambda records: chain.apply(job.source, records).kept
+        committed = self.flow.fetch.isolation_level == "read_committed"
+        chain, met = self._chains.chain(job.source.topic), self._collector(job)
+        transform, take = seen_by(met, job.source, chain)
         return (
-            PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, transform),
+            PartitionLog(self.source, job.source, job.source_topic_id, committed, purpose, transform, take),
             PartitionLog(self.target, job.target, job.target_topic_id, True, purpose),
         )
 
@@ -96,7 +102,10 @@ class Verification:
         self.progress.partitions = len(ready)
         self.progress.offsets = sum(span.source_end - span.source for job in ready for span in job.chosen_ranges)
         plain = InProcessFirstPass(self.logs, self._add_records)
-        results = iter(await (make_first_pass(self.logs, plain) if make_first_pass else plain).run(ready))
+        found = await (make_first_pass(self.logs, plain) if make_first_pass else plain).run(ready)
+        for job, result in zip(ready, found, strict=True):
+            self._met[job.source.topic] |= result.met
+        results = iter(found)
         second_pass, uncompared = SecondPass(self.logs, self.planner.find_pair), UncomparedRecords(self.logs)
         verdicts: list[PartitionVerdict] = []
         for job in jobs:
@@ -106,6 +115,18 @@ class Verification:
                 self.progress.compared += 1
             verdicts.append(job.verdict(*await uncompared.account(job, checked)))
         return verdicts
+
+    def met(self) -> Mapping[str, MetSchemas]:
+        """The schemas that the source's records had the ids of, by source topic, where jobs want that."""
+        found = defaultdict(MetSchemas, self._met)
+        for partition, collector in self._collectors.items():
+            found[partition.topic] |= collector.found()
+        return found
+
+    def _collector(self, job: CompareJob) -> SchemaCollector | None:
+        if job.schemas is not None and job.source not in self._collectors:
+            self._collectors[job.source] = SchemaCollector(job.schemas)
+        return self._collectors.get(job.source)
 
     def _add_records(self, records: int) -> None:
         self.progress.records += records
@@ -184,7 +205,8 @@ async def verify_with_routes(
         )
         if topics:
             found = await verify(route.name, replace(request, topics=tuple(topics)))
-            report = replace(report, partitions=[*report.partitions, *found.partitions])
+            schemas = None if report.schemas is None else [*report.schemas, *(found.schemas or ())]
+            report = replace(report, partitions=[*report.partitions, *found.partitions], schemas=schemas)
     return report
 
 
@@ -203,12 +225,20 @@ async def verify_flow(
     ``Verification.verify``.
 
     Raises:
-        ConfigError: There is no such flow, or it copies no such topic.
+        ConfigError: There is no such flow, it copies no such topic, or it has no registries whose schemas to compare.
         ClusterUnreachableError: A cluster does not answer.
         MirrorError: A log or an internal topic can't be read.
     """
+    if request.schemas:
+        check_registries(settings, flow)
     async with verification(settings, flow) as verifying:
         verifying.progress = progress or verifying.progress
         jobs = await verifying.planner.plan(request, running)
-        found = await verifying.verify(jobs, make_first_pass)
-        return VerifyReport(flow=str(flow), sample=request.sample, partitions=found)
+        if not request.schemas:
+            found = await verifying.verify(jobs, make_first_pass)
+            return VerifyReport(flow=str(flow), sample=request.sample, partitions=found)
+        async with schema_check(settings, verifying.flow, verifying.schema_ids) as check:
+            jobs = await check.wanted(jobs)
+            found = await verifying.verify(jobs, make_first_pass)
+            schemas = await check.topics(jobs, verifying.met())
+        return VerifyReport(flow=str(flow), sample=request.sample, partitions=found, schemas=schemas)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from mirror_ray.config.settings import FlowSettings
 from mirror_ray.config.transforms import translates_schema_ids
@@ -10,10 +12,44 @@ from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader
 from mirror_ray.model.errors import TopicMissingError
 from mirror_ray.model.internal_topics import schemas_topic
+from mirror_ray.model.names import TopicPartition
+from mirror_ray.records.batch import RecordBatch
+from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.schema_id_records import IdsDecision, decode
+from mirror_ray.transforms.chain import TransformChain
+from mirror_ray.transforms.met_schemas import SchemaCollector
 from mirror_ray.transforms.schema_ids import SchemaIdMap
 
 _PATIENCE_S: Final = 30.0
+
+
+_Transform: TypeAlias = Callable[[Sequence[DecodedRecord]], Sequence[DecodedRecord]]
+
+
+def seen_by(
+    collector: SchemaCollector | None, source: TopicPartition, chain: TransformChain | None
+) -> tuple[_Transform | None, Callable[[Sequence[RecordBatch]], None]]:
+    """What makes of a partition's records what is copied, and what gets its batches, for a collector of schemas.
+
+    It gets the records as the transforms leave them, before ids are translated: what they leave out has no schema on
+    the target.
+    """
+    if chain is None:
+        return None, _ignore if collector is None else collector.take
+    if collector is None or not chain.steps:
+        return lambda records: chain.apply(source, records).kept, _ignore if collector is None else collector.take
+    steps, ids = replace(chain, schema_ids=None), replace(chain, steps=())
+
+    def transform(records: Sequence[DecodedRecord]) -> Sequence[DecodedRecord]:
+        kept = steps.apply(source, records).kept
+        collector.take_records(kept)
+        return ids.apply(source, kept).kept
+
+    return transform, _ignore
+
+
+def _ignore(batches: Sequence[RecordBatch]) -> None:
+    """Nothing is looked for in them."""
 
 
 async def with_schema_ids(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.spark.verification_pieces import PIECES_OF_A_TASK, JobPiece, merged, pieces_of, tasks_of
+from mirror_ray.transforms.met_schemas import MetSchemas
 from mirror_ray.verification.first_pass import InProcessFirstPass, TooManyKeysError
 from mirror_ray.verification.job import CompareJob, FirstPassResult
 from mirror_ray.verification.ranges import ComparedRange, PositionPair
@@ -44,10 +45,18 @@ def test_every_chosen_range_is_in_one_piece(job: CompareJob, most_offsets: int, 
         assert sum(span.source_end - span.source for span in before) < most_offsets
     differing = data.draw(st.sets(st.sampled_from(job.chosen)))
     results = [
-        (piece, FirstPassResult(records=7, ranges=tuple(n for n, at in enumerate(piece.chosen) if at in differing)))
+        (
+            piece,
+            FirstPassResult(
+                records=7,
+                ranges=tuple(n for n, at in enumerate(piece.chosen) if at in differing),
+                met=MetSchemas(frozenset({piece.chosen[0]})),
+            ),
+        )
         for piece in reversed(pieces)
     ]
     found = merged(results)
+    assert found.met.schemas == {piece.chosen[0] for piece in pieces}
     assert (found.ranges, found.records) == (tuple(sorted(differing)), 7 * len(pieces))
 
 

@@ -13,6 +13,7 @@ from mirror_ray.verification.report import (
     UncomparedAccount,
     VerifyReport,
 )
+from mirror_ray.verification.topic_schemas import DifferentSchema, TopicSchemas
 
 EXTRA = Difference("extra", 3, 3, producer_id=99)
 
@@ -50,6 +51,29 @@ def test_the_worst_one() -> None:
     explained = verdict(CheckedRecords(differences=[Difference("extra", 3, 3, gap="known")]))
     assert VerifyReport(flow="A->B", sample=1, partitions=[explained, paused, stopped]).outcome == "stopped"
     assert VerifyReport(flow="A->B", sample=1, partitions=[explained, paused]).outcome == "paused"
+
+
+def test_schemas_count_as_records_do() -> None:
+    """Where they were compared; else the report says so."""
+    equal = verdict(CheckedRecords())
+    for schemas, outcome in (
+        (TopicSchemas(topic="t", target_topic="A.t", met=2, unknown=[3]), "equal"),
+        (TopicSchemas(topic="t", target_topic="A.t", met=1, reasons=("why",)), "not_checked"),
+        (TopicSchemas(topic="t", target_topic="A.t", met=1, missing=[DifferentSchema(1, 1)]), "differs"),
+    ):
+        report = VerifyReport(flow="A->B", sample=1, partitions=[equal], schemas=[schemas])
+        assert (report.outcome, report.plain()["schemas"][0]["outcome"]) == (outcome, outcome)
+    assert VerifyReport(flow="A->B", sample=1, partitions=[equal]).plain()["schemas"] is None
+
+
+def test_many_schemas_are_told_by_their_number() -> None:
+    """The first of them one by one; in JSON all."""
+    missing = [DifferentSchema(number, number) for number in range(30)]
+    found = TopicSchemas(topic="t", target_topic="A.t", met=60, missing=missing, unknown=list(range(30, 60)))
+    sentences = list(found.sentences)
+    assert (len(sentences), len(found.plain()["missing"])) == (22, 30)
+    assert sentences[20] == "10 more schemas are missing or different on the target"
+    assert "id 49 and 10 more" in sentences[21]
 
 
 def test_numbers_are_told() -> None:

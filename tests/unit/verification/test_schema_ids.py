@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mirror_ray.config.settings import FlowSettings, SchemaSettings
-from mirror_ray.model.names import FlowName
+from mirror_ray.model.names import FlowName, TopicPartition
+from mirror_ray.records.decode import DecodedRecord, record_tail
+from mirror_ray.records.repack import encode as batch_of
 from mirror_ray.records.schema_id_records import FieldDecision, IdsDecision, IdTranslation, encode
-from mirror_ray.verification.schema_ids import with_schema_ids
+from mirror_ray.transforms import FilterByKey
+from mirror_ray.transforms.chain import NamedTransform, TransformChain
+from mirror_ray.transforms.met_schemas import SchemaCollector, SchemasWanted
+from mirror_ray.transforms.schema_ids import SchemaIdMap, TopicSchemaIds
+from mirror_ray.verification.schema_ids import seen_by, with_schema_ids
 from tests.unit.kafka.log_broker import LogBroker
 
 
@@ -15,6 +22,40 @@ def flow(**schemas: Any) -> FlowSettings:
     """A flow that mirrors schemas."""
     settings = SchemaSettings(sync_enabled=True, **schemas)
     return FlowSettings(name=FlowName("A", "B"), enabled=True, schemas=settings)
+
+
+def values(records: Sequence[DecodedRecord]) -> list[bytes | None]:
+    """What they have."""
+    return [record.value for record in records]
+
+
+def test_schemas_are_looked_for_before_they_are_translated() -> None:
+    """And behind the transforms: what they leave out is not on the target."""
+    source = TopicPartition("t", 0)
+    known = SchemaIdMap((IdTranslation(1, 11), IdTranslation(2, 12)))
+    steps = (NamedTransform("filter", FilterByKey("k.*")),)
+    chain = TransformChain(steps, "it", "", TopicSchemaIds(known, "t", framed=True))
+    fields = ((b"k", b"\0\0\0\0\1"), (b"other", b"\0\0\0\0\2"))
+    records = [DecodedRecord(at, 1, record_tail(key, value, ())) for at, (key, value) in enumerate(fields)]
+    for collector in (SchemaCollector(SchemasWanted("plain", "framed", (0, 9))), None):
+        transform, take = seen_by(collector, source, chain)
+        assert transform is not None
+        take([batch_of(records, "none")])
+        assert values(transform(records)) == [b"\0\0\0\0\x0b"]
+        if collector is not None:
+            assert collector.found().schemas == {1}
+
+
+def test_without_transforms_batches_are_looked_at_as_they_are() -> None:
+    """Ids are translated for the comparison alone."""
+    records = [DecodedRecord(0, 1, record_tail(None, b"\0\0\0\0\1", ()))]
+    ids = TransformChain((), "it", "", TopicSchemaIds(SchemaIdMap((IdTranslation(1, 11),)), "t", framed=True))
+    for chain, made in ((None, None), (ids, [b"\0\0\0\0\x0b"])):
+        collector = SchemaCollector(SchemasWanted("plain", "framed", (0, 9)))
+        transform, take = seen_by(collector, TopicPartition("t", 0), chain)
+        take([batch_of(records, "none")])
+        assert (values(transform(records)) if transform is not None else None) == made
+        assert collector.found().schemas == {1}
 
 
 async def test_the_map_and_the_way_are_read() -> None:
