@@ -186,6 +186,7 @@ class CoordinatorQueries:
                     view.refused,
                     rows_of[topic],
                     rates=self.parts.observed.topic_rates(name, topic, now_s),
+                    schema_ids=self.parts.observed.topic_schema_ids(name, topic),
                     price_per_gb=self._price_per_gb(),
                 )
                 for topic, view in sorted(self.parts.flows[name].topics.items())

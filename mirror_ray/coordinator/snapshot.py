@@ -8,6 +8,7 @@ from mirror_ray.model.assignment import PartitionReport, PartitionState
 from mirror_ray.model.fault import FaultKind
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.quota import ThrottledTime
+from mirror_ray.model.schema_id_counts import SchemaIdCounts
 from mirror_ray.observe.status import FlowState, PartitionStatus, TopicStatus
 
 #: The state of a topic whose partitions differ: the first of these that occurs.
@@ -74,6 +75,7 @@ def topic_status(
     *,
     rates: tuple[float, float],
     price_per_gb: float,
+    schema_ids: SchemaIdCounts | None = None,
 ) -> TopicStatus:
     """One topic's row, from its partitions' rows."""
     states = {row.state for row in partitions}
@@ -100,6 +102,8 @@ def topic_status(
         bytes_per_s=rates[1],
         compression=compression(partitions),
         cost_per_hour=cost_per_hour(rates[1], price_per_gb),
+        schema_ids_translated=schema_ids.translated if schema_ids is not None else None,
+        schema_ids_unframed=schema_ids.unframed if schema_ids is not None else None,
     )
 
 

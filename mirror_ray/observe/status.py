@@ -21,6 +21,8 @@ ReplicatorState = Literal["starting", "running", "unresponsive", "draining", "de
 _RECORDS: Final = "Records acknowledged since the coordinator began."
 _BYTES: Final = "Their bytes on the wire, compressed."
 _COMPRESSION: Final = "Bytes before compression for each byte on the wire, from samples."
+_TRANSLATED: Final = figure(metric=counter("schema_ids_translated", "Those changed to the target's, as acknowledged."))
+_UNFRAMED: Final = figure(metric=counter("schema_ids_unframed", "Keys and values without one where they have one."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,9 @@ class TopicStatus:
     )
     #: What an hour costs at this rate; None without ``cost.price_per_gb``.
     cost_per_hour: float | None = field(default=None, metadata=figure("Cost/h", "money"))
+    #: Since the coordinator began; None: schema ids in this topic are not translated.
+    schema_ids_translated: int | None = field(default=None, metadata=_TRANSLATED)
+    schema_ids_unframed: int | None = field(default=None, metadata=_UNFRAMED)
 
     def __str__(self) -> str:
         return (

@@ -58,7 +58,8 @@ def topic(name: str = "orders", partitions: int = 3) -> TopicStatus:
     """A topic that copies."""
     figures = {"records": 600, "bytes": 60_000, "compression": 4.0, "cost_per_hour": 0.5}
     lag = {"lag_records": 70, "lag_bytes": 7_000, "lag_seconds": 1.5}
-    return topic_status(name, partitions=partitions, copying=partitions, **figures, **lag)
+    ids = {"schema_ids_translated": 90, "schema_ids_unframed": 10}
+    return topic_status(name, partitions=partitions, copying=partitions, **figures, **lag, **ids)
 
 
 def picture(topics: int = 1, partitions: int = 3, problems: tuple[Problem, ...] = (PROBLEM,)) -> SystemSnapshot:
