@@ -10,6 +10,7 @@ from typing import Any
 from actors import spawn
 from actors.calls import SupervisedActor, named_actors, stop_actor
 from mirror_ray.config.settings import MirrorSettings
+from mirror_ray.model.names import FlowName
 from mirror_ray.model.notice import Notice
 from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.groups import CheckpointReport, FlowGroups, GroupStatus
@@ -73,9 +74,9 @@ class RaySchemaSync:
         """``name``: the system's."""
         self._actor = SupervisedActor(schema_sync_name(name), partial(spawn.spawn_schema_sync, name), settings)
 
-    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
-        """What happened since the last report; ``needs``: what partitions wait for."""
-        report: SchemaReport = await self._actor.call("report", tuple(needs))
+    async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
+        """What happened since the last report; ``needs``: what partitions wait for; ``running``: flows that mirror."""
+        report: SchemaReport = await self._actor.call("report", tuple(needs), tuple(running))
         return report
 
     async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:

@@ -53,11 +53,13 @@ class CoordinatorCommands:
     async def pause(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Stop copying a flow, a topic or a partition until ``resume``; outlives restarts."""
         await self.parts.flow(flow).pause(Pause(topic, partition))
+        await self.parts.schemas.follow()
         self.parts.emit("info", flow, f"paused {scope(Pause(topic, partition))}")
 
     async def resume(self, flow: str, topic: str | None = None, partition: int | None = None) -> None:
         """Lift the pause of the same scope."""
         await self.parts.flow(flow).resume(Pause(topic, partition))
+        await self.parts.schemas.follow()
         self.parts.emit("info", flow, f"resumed {scope(Pause(topic, partition))}")
 
     async def backfill(self, flow: str, request: BackfillRequest, dry_run: bool = False) -> BackfillStatus:

@@ -68,7 +68,11 @@ class CoordinatorParts:
         timing, clock, wall_ms = dependencies.timing, dependencies.clock, dependencies.wall_ms
         self.assigner = PartitionAssigner(self.flows, self.observed, timing=timing, emit=emit, wake=wake)
         self.schemas = SchemaWatch(
-            dependencies.schemas, emit, needs=lambda: self.pool.schema_needs, decided=self.applied.decide_ids
+            dependencies.schemas,
+            emit,
+            needs=lambda: self.pool.schema_needs,
+            running=lambda: [name for name, flow in self.flows.items() if flow.opened and not flow.state.paused],
+            decided=self.applied.decide_ids,
         )
         self.limits = LimitController(self.flows, self.assigner, self.observed, wall_ms=wall_ms, emit=emit)
         self.pool = ReplicatorPool(

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
 from mirror_ray.model.errors import MirrorError
-from mirror_ray.model.names import FlowPartition, TopicPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicPartition
 from mirror_ray.model.notice import Notice
 from mirror_ray.model.quota import QuotaShare
 from mirror_ray.model.replicator_health import ReplicatorHealth
@@ -237,8 +237,11 @@ class CheckpointPort(Protocol):
 class SchemaPort(Protocol):
     """The schema sync. A MirrorError of any method: it has ended, and is started again."""
 
-    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
-        """What happened since the last report; ``needs``: what partitions wait for now."""
+    async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
+        """What happened since the last report.
+
+        ``needs``: what partitions wait for now. ``running``: flows that mirror; the others mirror nothing from then on.
+        """
 
     async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
         """Every version of every subject, of one flow or of all."""

@@ -26,6 +26,7 @@ class SchemaWatch(ReportWatch[SchemaPort, FlowSchemas]):
         emit: Callable[[str, str, str, int], None],
         *,
         needs: Callable[[], Collection[SchemaNeed]],
+        running: Callable[[], Collection[FlowName]],
         decided: Callable[[DecidedIds], Awaitable[None]],
     ) -> None:
         """Nothing is started before ``configure``.
@@ -34,10 +35,11 @@ class SchemaWatch(ReportWatch[SchemaPort, FlowSchemas]):
             make: The actor's client for some settings.
             emit: Writes an event that happened at a time (ms).
             needs: What partitions wait for now.
+            running: Flows that mirror: their state has been read, and they are not paused as a whole.
             decided: Takes how flows copy schema ids.
         """
         super().__init__("schema sync", make, emit)
-        self._needs, self._decided = needs, decided
+        self._needs, self._running, self._decided = needs, running, decided
 
     async def configure(self, settings: MirrorSettings) -> None:
         """Mirror by these settings from now on."""
@@ -57,12 +59,17 @@ class SchemaWatch(ReportWatch[SchemaPort, FlowSchemas]):
             raise NotRunningError("no flow mirrors schemas: set A.schema.registry.url of both its clusters")
         return tuple(await self._port.schemas(flow))
 
+    async def follow(self) -> None:
+        """Have flows that were paused mirror nothing when this returns, and those that were resumed go on."""
+        if self._port is not None:
+            await super()._poll(self._port)
+
     async def _poll(self, port: SchemaPort) -> None:
         await super()._poll(port)
         await self._decided({FlowName.parse(name): one.ids for name, one in self.flows.items() if one.ids})
 
     async def _ask(self, port: SchemaPort) -> SchemaReport:
-        return await port.report(self._needs())
+        return await port.report(self._needs(), self._running())
 
 
 def with_decided_ids(settings: MirrorSettings, decided: DecidedIds) -> MirrorSettings:

@@ -42,14 +42,25 @@ class _Flow:
     """What belongs to one flow."""
 
     settings: FlowSettings
+    #: Of the system.
+    system: MirrorSettings
     #: Which settings it was begun by.
     by: object
-    task: asyncio.Task[None] = field(init=False)
+    #: None: it mirrors nothing.
+    task: asyncio.Task[None] | None = None
     sync: FlowSchemaSync | None = None
     needs: Collection[SchemaNeed] = ()
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     problem: str | None = None
     done_s: float | None = None
+
+    async def stop(self) -> None:
+        """Mirror nothing any more; what is known of the registries stays to be shown."""
+        task, self.task = self.task, None
+        self.problem, self.done_s = None, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 class SchemaSyncService:
@@ -74,11 +85,15 @@ class SchemaSyncService:
             await asyncio.gather(*map(self._end, changed))
             for name, flow in wanted.items():
                 if name not in self._flows and name.is_live:
-                    begun = self._flows[name] = _Flow(flow, _depends_on(settings, flow))
-                    begun.task = asyncio.create_task(self._run(settings, begun), name=f"schemas of {name}")
+                    self._flows[name] = _Flow(flow, settings, _depends_on(settings, flow))
 
-    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
-        """What happened since the last report; ``needs``: what partitions wait for now."""
+    async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
+        """What happened since the last report.
+
+        ``needs``: what partitions wait for now. ``running``: flows that mirror; the others mirror nothing when this
+        returns, and nothing before the first report.
+        """
+        await self._run_alone(running)
         for name, flow in self._flows.items():
             flow.needs = [need for need in needs if need.flow.live == name]
             if flow.needs:
@@ -100,18 +115,23 @@ class SchemaSyncService:
             await asyncio.gather(*map(self._end, list(self._flows)))
         await asyncio.to_thread(self._audit_logs.flush, _FLUSH_S)
 
-    async def _end(self, name: FlowName) -> None:
-        flow = self._flows.pop(name)
-        flow.task.cancel()
-        await asyncio.gather(flow.task, return_exceptions=True)
+    async def _run_alone(self, running: Collection[FlowName]) -> None:
+        async with self._configuring:
+            await asyncio.gather(*(flow.stop() for name, flow in self._flows.items() if name not in running))
+            for name, flow in self._flows.items():
+                if name in running and flow.task is None:
+                    flow.task = asyncio.create_task(self._run(flow), name=f"schemas of {name}")
 
-    async def _run(self, settings: MirrorSettings, flow: _Flow) -> None:
+    async def _end(self, name: FlowName) -> None:
+        await self._flows.pop(name).stop()
+
+    async def _run(self, flow: _Flow) -> None:
         """Life after life: each begins with what the internal topic says."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 async with AsyncExitStack() as stack:
-                    flow.sync = await self._open(settings, flow.settings, stack)
+                    flow.sync = await self._open(flow.system, flow.settings, stack)
                     while True:
                         await flow.sync.round(flow.needs)
                         self._recovered(flow)

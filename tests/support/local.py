@@ -15,6 +15,7 @@ from mirror_ray.coordinator.service import CoordinatorService
 from mirror_ray.coordinator.timing import CoordinatorTiming
 from mirror_ray.groups.service import GroupSyncService
 from mirror_ray.kafka.audit_logs import AuditLogs
+from mirror_ray.model.names import FlowName
 from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.events import GapStatus
 from mirror_ray.observe.groups import CheckpointReport
@@ -72,13 +73,14 @@ class LocalCheckpoint(GroupSyncService):
 class LocalSchemas(SchemaSyncService):
     """The schema sync in this process."""
 
-    def __init__(self, audit_logs: AuditLogs, settings: MirrorSettings) -> None:
-        super().__init__(audit_logs)
+    def wanting(self, settings: MirrorSettings) -> Self:
+        """From its next report on it works by these settings."""
         self._wanted = settings
+        return self
 
-    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+    async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
         await self.configure(self._wanted)
-        return await super().report(needs)
+        return await super().report(needs, running)
 
 
 class LocalSystem:
@@ -91,6 +93,7 @@ class LocalSystem:
     def __init__(self, settings: MirrorSettings, *, groups: bool = False, prefix_kept_s: float = 0.0) -> None:
         self.settings = settings
         logs = self.audit_logs = audit_logs()
+        schemas = LocalSchemas(logs)
         self.coordinator = CoordinatorService(
             "local",
             Dependencies(
@@ -99,7 +102,7 @@ class LocalSystem:
                 topic_port=lambda settings, flow: KafkaTopicPort(settings, flow, logs.of(settings, flow.name)),
                 heartbeat=lambda _settings: FakeHelpers(),
                 checkpoint=partial(LocalCheckpoint, logs) if groups else lambda _settings: FakeHelpers(),
-                schemas=partial(LocalSchemas, logs),
+                schemas=schemas.wanting,
                 gateway=lambda _settings: FakeHelpers(),
                 settings_store=FakeMemory(),
                 audit_logs=logs,

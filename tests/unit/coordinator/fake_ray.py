@@ -248,9 +248,11 @@ class FakeSchemas:
     log: list[str] = field(default_factory=list)
     flows: dict[str, FlowSchemas] = field(default_factory=dict)
     needs: list[Collection[SchemaNeed]] = field(default_factory=list)
+    running: list[Collection[FlowName]] = field(default_factory=list)
 
-    async def report(self, needs: Collection[SchemaNeed]) -> SchemaReport:
+    async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
         self.needs.append(needs)
+        self.running.append(running)
         return SchemaReport(events=(), flows=self.flows, audit={})
 
     async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:
