@@ -15,6 +15,7 @@ from mirror_ray.failover.flow_reversal import FlowReversal, topics_to_reverse, w
 from mirror_ray.failover.messages import StepOutcome
 from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep, Kind, StepResult
 from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.schema_handover import SchemaHandover
 from mirror_ray.failover.steps import FailoverSteps, StepTiming
 from mirror_ray.failover.waves import away, is_wave, moved_by, scope_of, topics_to_resume
 from mirror_ray.groups.translated_offset import TranslatedGroups
@@ -96,8 +97,9 @@ async def carry_out(
         audit = FailoverAudit(
             settings.clusters[order.flow.target], clusters.target, order.flow.source, clusters.audit_log
         )
+        schemas = SchemaHandover(clusters, settings, plan.options)
         steps = FailoverSteps(
-            clusters, running, plan.options, order.timing, dry=order.dry, moved_before=moved, reversal=reversal
+            clusters, running, schemas, plan.options, order.timing, dry=order.dry, moved_before=moved, reversal=reversal
         )
         steps.offsets = dict(history.offsets(plan.id))
         steps.lifts_pause = is_paused_before(history, plan)

@@ -25,6 +25,7 @@ from mirror_ray.failover.left_behind import LeftBehind
 from mirror_ray.failover.messages import NAMED, StepOutcome, by_topic, names, offset_figures
 from mirror_ray.failover.plan import FailoverOptions, FailoverStep
 from mirror_ray.failover.running_system import RunningSystem
+from mirror_ray.failover.schema_handover import SchemaHandover
 from mirror_ray.failover.wave_survey import survey, written_on_target
 from mirror_ray.groups.translated_offset import TranslatedGroups, TranslatedOffset
 from mirror_ray.kafka.group_listing import ListedGroup
@@ -60,6 +61,7 @@ class FailoverSteps:
         self,
         clusters: FailoverClusters,
         running: RunningSystem | None,
+        schemas: SchemaHandover,
         options: FailoverOptions,
         timing: StepTiming,
         *,
@@ -78,6 +80,7 @@ class FailoverSteps:
         self._clusters, self._running, self._options, self._timing = clusters, running, options, timing
         self._dry, self._moved_before = dry, moved_before
         self._reversal = reversal
+        self._schemas = schemas
         self._pauses = FlowPauses(clusters, running, reversal, dry=dry)
         self._flow = self._pauses.flow
         self._origin, self._destination = clusters.origin.settings.alias, clusters.destination.settings.alias
@@ -142,6 +145,9 @@ class FailoverSteps:
         return self._reversal is not None and await self._reversal.is_begun()
 
     async def _check(self) -> StepOutcome:
+        return await self._schemas.checked(await self._assess())
+
+    async def _assess(self) -> StepOutcome:
         if self._clusters.scope.is_wave and self._clusters.kind == "failover":
             return StepOutcome("done", *await survey(self._clusters))
         if self._reversal is None:
@@ -319,7 +325,9 @@ class FailoverSteps:
         if self._clusters.scope.is_wave and kind == "failover":
             left = {partition.topic for partition in await self._clusters.topics()}
             lines = messages.wave(flow, left, self.offsets, topics)
+        figures = {"topics": dict(list(topics.items())[:NAMED]), "groups": len(self.offsets)}
         if kind == "failback":
             lines.append(await self._pauses.end(self.resumes))
-        figures = {"topics": dict(list(topics.items())[:NAMED]), "groups": len(self.offsets)}
+        said, more = await self._schemas.hand_over(dry=self._dry)
+        lines, figures = [*lines, *said], {**figures, **more}
         return StepOutcome("done", "\n".join(lines), figures)

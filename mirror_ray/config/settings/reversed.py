@@ -32,7 +32,12 @@ def reversed_settings(
         "start": "earliest",
         "start_overrides": (),
     }
-    back = flow.model_copy(update={"name": name.back, "enabled": True, "topics": flow.topics.model_copy(update=topics)})
+    schemas = {
+        "subjects_map": {target: source for source, target in flow.schemas.subjects_map.items()},
+        "contexts_map": {target: source for source, target in flow.schemas.contexts_map.items()},
+    }
+    changed = {"topics": flow.topics.model_copy(update=topics), "schemas": flow.schemas.model_copy(update=schemas)}
+    back = flow.model_copy(update={"name": name.back, "enabled": True, **changed})
     return _with(settings, flow.model_copy(update={"enabled": False}), back)
 
 
