@@ -50,6 +50,8 @@ async def test_translated_records_are_equal(
         values = await copied(clusters, topic, 2)
         assert values != [record.value for record in read_all(clusters.a.confluent_config(), topic)[0]]
         await system.caught_up(topic, 2)
+        (shown,) = await system.coordinator.topics()
+        assert (shown.schema_ids_translated, shown.schema_ids_unframed) == (2, 0)
     report = await verify_flow(flow, FlowName("A", "B"), VerifyRequest(topics=(topic,), schemas=True))
     assert [(verdict.outcome, verdict.checked.records) for verdict in report.partitions] == [("equal", 2)]
     assert [(found.met, found.outcome, list(found.sentences)) for found in report.schemas or ()] == [(1, "equal", [])]

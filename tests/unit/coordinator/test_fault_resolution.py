@@ -143,6 +143,8 @@ async def test_a_missing_schema_is_shown_and_nobody_is_asked_to_decide(world: Wo
     world.first.stop_partition(ORDERS, "stopped", PartitionFault(kind="schema_missing", text="waits: id 7"))
     (row,) = await shown(coordinator.partitions, lambda rows: rows[0].trouble == "schema_missing")
     assert row.reason == "schema_missing: waits: id 7"
+    report = replace(coordinator.parts.observed.reports[ORDERS], anchor=OffsetPair(51, 51))
+    assert coordinator.parts.flows[ORDERS.flow].faults.on_report(report) is False
     with pytest.raises(ConfigError, match="goes on by itself"):
         await coordinator.resolve("A->B", "orders", 0, "skip")
     assert ORDERS in world.first.held

@@ -35,6 +35,7 @@ class FakeSchemaRegistry:
     guids: Mapping[bytes, int] = field(default_factory=dict)
     fails: bool = False
     asked: list[int] = field(default_factory=list)
+    followed: list[str] = field(default_factory=list)
 
     async def subjects(self) -> list[Subject]:
         """All of them."""
@@ -53,6 +54,7 @@ class FakeSchemaRegistry:
 
     async def schema(self, at: SubjectVersion, *, deleted: bool = False) -> RegisteredSchema | None:
         """Of version 1."""
+        self.followed.append(at.subject.name)
         found = (self.deleted if deleted else self.named).get(at.subject.name)
         return None if found is None else RegisteredSchema(at=at, id=1, schema=found)
 
@@ -132,6 +134,7 @@ async def test_references_lead_to_the_same(deleted: bool) -> None:
     names = {"A.part": schema("part", ("More", "A.more")), "A.more": schema("more")}
     same = schema("1", ("More", "A.more"), ("Part", "A.part"))
     assert (await compared(source, target(same), 1)).outcome == "equal"
+    assert source.followed == ["part", "more"]
     names["A.more"] = schema("changed")
     found = await compared(source, target(same), 1)
     assert "(what they refer to differs)" in str(found.different[0])
