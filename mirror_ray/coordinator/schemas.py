@@ -42,9 +42,12 @@ class SchemaWatch(ReportWatch[SchemaPort, FlowSchemas]):
         self._needs, self._running, self._decided = needs, running, decided
 
     async def configure(self, settings: MirrorSettings) -> None:
-        """Mirror by these settings from now on."""
+        """Mirror by these settings from now on; what mirrors by others has stopped when this returns."""
         if any(flow.enabled and flow.syncs_schemas for flow in settings.flows):
+            was_up = self._port is not None
             await super().configure(settings)
+            if was_up:
+                await self.follow()
         else:
             self.flows, self.audit = {}, {}
             await self.stop()

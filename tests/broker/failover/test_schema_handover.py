@@ -16,6 +16,7 @@ from mirror_ray.config.settings import MirrorSettings, PolicySettings, RegistryS
 from mirror_ray.failover.plan import FailoverOptions, FailoverPlan, FailoverStep
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.registry import ApicurioRegistry
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.policy import IDENTITY_POLICY_CLASS
 from mirror_ray.registry.client import RegistryClient
 from mirror_ray.registry.registry import SchemaRegistry
@@ -120,6 +121,7 @@ async def test_ids_that_are_the_same_there_and_back(
             topic = there.names.topic
             subject, closed, late = f"{topic}-value", f"closed-{topic}", f"late-{topic}"
             await there.read(1, topic, {"id": 1}, {"id": 2})
+            await until_decided(there.system)
             await aside(lambda: register(urls[0], closed, ORDER_V3))
             await set_mode(urls[0], closed, "READONLY")
             await until_mode(urls[1], closed, "IMPORT")
@@ -152,15 +154,25 @@ async def test_ids_that_are_the_same_there_and_back(
 async def test_a_source_that_is_gone(
     clusters: Clusters, make_topic: TopicMaker, import_registry: ImportRegistry
 ) -> None:
-    """What was mirrored is known by its ids; what somebody else imports stays so, and is named."""
+    """What was mirrored is known by its ids; what somebody else imports stays so, and is named.
+
+    A target whose registry is down, too, is waited for in the last step.
+    """
     with ImportRegistry("target") as target:
         async with scene(clusters, make_topic, (import_registry.url, target.url), "auto") as there:
             remote = there.names.remote
             await there.read(1, remote, {"id": 1}, {"id": 2})
             await import_one(target.url, "others")
+            await until_decided(there.system)
             import_registry.kill()
-            plan = await there.move("failover", source_is_gone=True)
-            assert plan.results[FailoverStep.CHECK].figures["schemas"] == {"ids": 1, "lost_ids": []}
+            dry = await there.move("failover", dry=True, source_is_gone=True)
+            assert dry.results[FailoverStep.CHECK].figures["schemas"] == {"ids": 1, "lost_ids": []}
+            target.kill()
+            with pytest.raises(MirrorError, match=r"mode IMPORT of schemas .* can't be ended: .* --force"):
+                await there.move("failover", source_is_gone=True)
+            target.start()
+            plan = await there.move("failover")
+            assert "is not known" in plan.results[FailoverStep.CHECK].summary
             ended = plan.results[FailoverStep.REDIRECT].figures["import_ended"]
             assert ended == {"subjects": 1, "modes": {f"{remote}-value": None}, "left": ["others"]}
             assert (await mode(target.url, f"{remote}-value"), await mode(target.url, "others")) == (None, "IMPORT")

@@ -90,6 +90,13 @@ def test_schemas_are_mirrored_where_both_clusters_have_a_registry(load: Load, te
     assert reversed_settings(settings, flow.name, {}).flow(flow.name.back).syncs_schemas is syncs
 
 
+def test_a_flow_that_is_reversed_names_subjects_the_other_way_round(load: Load) -> None:
+    """And contexts."""
+    settings = load(f"{_BOTH}schemas.subjects.map = a:b\nschemas.contexts.map = .c=.k\n").settings
+    schemas = reversed_settings(settings, FlowName("A", "B"), {}).flow(FlowName("B", "A")).schemas
+    assert (schemas.subjects_map, schemas.contexts_map) == ({"b": "a"}, {".k": ".c"})
+
+
 def test_routes_are_of_their_flow(load: Load) -> None:
     """Ids in records that are routed are those of the flow's topic."""
     route = "transforms = r\ntransforms.r.type = mirror_ray.transforms:Route\ntransforms.r.to = a.*=big\n"
