@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -12,7 +12,9 @@ from mirror_ray.lab.devcluster.registry import ApicurioRegistry
 from mirror_ray.model.audit import AuditEntry
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry import subject_settings
+from mirror_ray.registry.import_end import ImportEnd, end_imports
 from mirror_ray.registry.mirror import SchemaMirror
+from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.registry import SchemaRegistry
 from mirror_ray.registry.schema import Schema, Subject, SubjectVersion
 from tests.broker.test_schema_mirror import pair, record, subject
@@ -38,6 +40,14 @@ class Both(NamedTuple):
         return SchemaMirror(
             self.here, self.there, chosen, way, FakeAuditLog(self.changes, ""), with_globals=with_globals
         )
+
+    async def end_imports(
+        self, *, gone: bool = False, known_ids: Collection[int] = (), alone: bool = False, dry: bool = False
+    ) -> ImportEnd:
+        """Have producers register in the second one; ``gone``: the first one is not asked."""
+        changes = RecordedChanges(self.there, FakeAuditLog(self.changes, ""))
+        source = None if gone else self.here
+        return await end_imports(source, self.there, rules(), changes, known_ids=known_ids, alone=alone, dry=dry)
 
 
 @asynccontextmanager
@@ -170,3 +180,57 @@ async def test_what_holds_for_all_is_mirrored_where_that_is_asked_for(registries
     assert await there.mode(None) == "READONLY"
     assert await there.global_compatibility() == "FORWARD"
     assert ("schema registry", "FULL", "FORWARD") in registries.of("set_compatibility")
+
+
+async def test_ids_that_are_the_same_in_both_directions(registries: Both) -> None:
+    """Mode IMPORT is on the side that is mirrored to; what is registered on the other one comes by the flow back."""
+    here, there, _ = registries
+    order = subject("com.acme.Order")
+    await here.register(order, record("Order", "a"))
+    forth, back = registries.mirror("same"), Both(there, here, []).mirror("same")
+    for _ in range(2):
+        await forth.mirror_all()
+        await back.mirror_all()
+    assert (await here.mode(order), await there.mode(order)) == (None, "IMPORT")
+    assert (await registries.end_imports()).ended == {order: None}
+    second = await there.register(order, record("Order", "a", "b"))
+    await back.mirror_all()
+    came = await here.by_id(second.id, ".")
+    assert came is not None
+    assert came.text_content == record("Order", "a", "b").text_content
+    assert await here.mode(order) == "IMPORT"
+    assert (await Both(there, here, []).end_imports()).ended == {order: None}
+    await here.register(order, record("Order", "a", "b", "c"))
+    # In the life that has set the mode already.
+    await forth.mirror_all()
+    assert not forth.problems
+    assert not back.problems
+    assert (await there.contents(order)).live == {1, 2, 3}
+    assert await there.mode(order) == "IMPORT"
+
+
+async def test_what_ends_mode_import_may_be_done_again(registries: Both) -> None:
+    """And says first what it would do; without the source other contexts are the flow's where no other one is."""
+    here, there, changes = registries
+    inner, closed = Subject(".c", "x"), subject("closed")
+    for one in (X, closed, inner):
+        await here.register(one, record("X", "a"))
+    await here.set_mode(closed, "READONLY")
+    await registries.mirror("same").mirror_all()
+    changes.clear()
+    would = await registries.end_imports(dry=True)
+    assert would.ended == {REMOTE: None, closed: "READONLY", inner: None}
+    assert not changes
+    gone = await registries.end_imports(dry=True, gone=True, known_ids={1})
+    assert (gone.ended, gone.left) == ({REMOTE: None, closed: None}, [inner])
+    gone = await registries.end_imports(dry=True, gone=True, known_ids={1}, alone=True)
+    assert gone.ended == {REMOTE: None, closed: None, inner: None}
+    await there.clear_mode(REMOTE)
+    ended = await registries.end_imports()
+    assert ended.ended == {closed: "READONLY", inner: None}
+    assert sorted(registries.of("set_mode")) == [
+        ("schema :.c:x", "IMPORT", None),
+        ("schema closed", "IMPORT", "READONLY"),
+    ]
+    assert (await registries.end_imports()).ended == {}
+    assert [await there.mode(one) for one in (REMOTE, closed, inner)] == [None, "READONLY", None]
