@@ -92,7 +92,7 @@ MUTANTS = (
     _chain("records are kept wherever they go", 'if self.destination != ""« or self.routes→»:'),
     _ids("what waits for a schema id goes on untranslated", "    if «lacks→False»:\n        return ()"),
     _ids("failures behind a record that waits count", "if failure.record.offset «<→>=» waits.offset]"),
-    _ids("what goes to another topic is kept, too", "if number «not →»in elsewhere]"),
+    _ids("what goes to another topic is kept, too", "if number «not →»in elsewhere]\n        return"),
     _framing("ids count though a header has another", "if end < 0« or field in in_headers→»:"),
     _framing("a record that fails is translated in part", "        if «fails→False»:\n            return tail"),
     _framing("what is plain is translated", 'if framing == «"plain"→"none"»:'),

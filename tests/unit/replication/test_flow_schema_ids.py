@@ -162,6 +162,11 @@ async def test_what_can_t_be_read_is_read_again_from_the_start(scene: Scene) -> 
     scene.log.append([(b"[17", b"{}")])
     await until(lambda: "can't be read: key" in (scene.transforms.not_ready or ""), "told")
     assert len([event for event in scene.events if "no new schema ids are learned" in event]) == 1
+    waiting = scene.copy(5)
+    assert waiting.state is CopyState.AWAITING_SCHEMA_IDS
+    # It may be known: nothing is asked of the schema sync meanwhile.
+    assert not scene.transforms.schema_needs
+    scene.transforms.forget(waiting)
     scene.log.log[2:] = []
     scene.log.high_watermark = 2
     scene.write(IdTranslation(1, 11))
