@@ -74,6 +74,7 @@ _TOGETHER = {
     "tests/broker/kafka/test_transport.py": "trio",
     "tests/broker/replication/test_leaders_move.py": "trio",
     "tests/chaos/test_actors_come_back.py": "mortal",
+    "tests/chaos/test_schemas.py": "mortal",
     "tests/chaos/test_transforms.py": "mortal",
     "tests/broker/kafka/test_fenced.py": "mortal",
     "tests/broker/kafka/test_state_topic.py": "mortal",
