@@ -93,7 +93,7 @@ def test_what_is_there_under_another_text_is_to_be_looked_up() -> None:
     assert verdicts["m version 2"] == Found(odd)
     assert verdicts["x version 1"] == Found(target[2])
     assert verdicts["y version 1"] == Missing()
-    assert to_look_up(replace(facts, way="same"), surveyed) == {}
+    assert to_look_up(replace(facts, way="same", looked_up={}), surveyed) == {}
 
 
 def test_what_is_looked_up_refers_to_what_the_target_has() -> None:
@@ -117,6 +117,15 @@ def test_another_lineage_is_a_conflict_and_what_refers_to_it_is_refused(way: Ids
         assert isinstance(refused, Refused)
         assert conflict.text in refused.text
     assert found["z version 1"].verdict == Missing()
+
+
+def test_a_reference_to_what_is_missing_is_one_to_its_version_or_to_nothing() -> None:
+    """Whatever the target has under that version meanwhile."""
+    source = [version("m", 1, "a"), version("m", 2, "b"), version("x", refers=[at("m")])]
+    other = [version("m", 1, "b"), version("x", refers=[at("m")])]
+    verdicts = {name: type(one.verdict) for name, one in survey(source, other).items()}
+    assert verdicts == {"m version 1": Missing, "m version 2": Found, "x version 1": Missing}
+    assert survey(source, other[1:], "same")["x version 1"].verdict == Found(other[1])
 
 
 def test_circles_and_references_to_nothing_are_refused() -> None:
@@ -144,7 +153,10 @@ def test_the_same_ids_may_be_others() -> None:
         assert isinstance(one.verdict, Conflict)
         assert part in one.verdict.text
     own = replace(facts, target_ids={ContextId(".", 3): source[0].schema})
-    assert survey_versions(own)[0].verdict == Missing()
+    found = survey_versions(own)
+    assert found[0].verdict == Missing()
+    assert ids_to_ask(own, found) == set()
+    assert ids_to_ask(facts_of(source, ()), found) == set()
 
 
 @pytest.mark.parametrize("way", ["same", "translated"])
@@ -161,6 +173,8 @@ def test_what_was_registered_again_is_not_deleted() -> None:
     assert [one.deleted_on for one in survey(source, [version("a", 5)]).values()] == [None, None]
     target = [version("a", 5, deleted=True), version("a", 6)]
     assert [one.deleted_on for one in survey([version("a")], target).values()] == [None]
+    both = [version("a", 1), version("a", 2)]
+    assert [one.deleted_on for one in survey(source, both, "same").values()] == ["source", None]
 
 
 def test_ids_that_are_not_their_schemas_any_more() -> None:
