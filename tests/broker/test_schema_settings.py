@@ -88,6 +88,13 @@ async def test_a_subject_is_closed_as_the_sources_is(registries: Both) -> None:
     assert await there.contents(REMOTE) == ({2}, {1})
     assert await there.compatibility(REMOTE) == "FULL"
     assert await there.mode(REMOTE) == "READONLY"
+    await here.set_mode(X, "READWRITE")
+    await here.set_compatibility(X, "FORWARD")
+    await here.set_mode(X, "READONLY")
+    again = registries.mirror()
+    await again.mirror_all()
+    assert not again.settings_problems
+    assert (await there.compatibility(REMOTE), await there.mode(REMOTE)) == ("FORWARD", "READONLY")
     await here.clear_mode(X)
     await registries.mirror().mirror_all()
     assert await there.mode(REMOTE) is None
