@@ -164,10 +164,8 @@ class SchemaMirror:
         unknown = self._registration.unknown(missing[at] for at in order.before)
         if unknown:
             await self._know(unknown)
-        written = {self._rules.target(at.subject) for at in order.before}
-        await self.settings.open(written | {one.at.subject for one in self._deleted_since(again=again).values()})
         try:
-            done = await self._registration.register(self.schemas, order.before)
+            done = await self._registration.register(self.schemas, order.before, self.settings.open)
             await self._delete(self._deleted_since(again=again))
         finally:
             there = {at.subject for at in self.mirrored} & {*subjects, *(at.subject for at in order.before)}
@@ -208,6 +206,7 @@ class SchemaMirror:
         }
 
     async def _delete(self, deleted: Mapping[SubjectVersion, RegisteredSchema]) -> None:
+        await self.settings.open({target.at.subject for target in deleted.values()})
         for at, target in deleted.items():
             try:
                 await self._changes.delete(target.at, f"{at} was soft-deleted on the source")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Final, TypeVar
@@ -83,9 +83,14 @@ class SchemaRegistration:
         return {self._rules.target(schema.at.subject) for schema in schemas} - self._known.keys()
 
     async def register(
-        self, schemas: Mapping[SubjectVersion, RegisteredSchema], before: Before
+        self,
+        schemas: Mapping[SubjectVersion, RegisteredSchema],
+        before: Before,
+        opened: Callable[[Collection[Subject]], Awaitable[None]],
     ) -> list[SubjectVersion]:
         """Register what of ``schemas`` is in ``before``, in that order; returns what the target has now.
+
+        ``opened``: has subjects of the target take something.
 
         Raises:
             MirrorError: The registry can't be reached; what it got is in ``mirrored``.
@@ -96,16 +101,21 @@ class SchemaRegistration:
         lineages = _lineages(schemas, {at.subject for at in before})
         while sorter.is_active():
             for together in pieces(sorter.get_ready(), _TOGETHER):
-                done += await self._register(together, schemas, lineages)
+                wanted = self._wanted(together, schemas, lineages)
+                if wanted:
+                    await opened({self._rules.target(at.subject) for at in wanted})
+                    await self._register(wanted, schemas)
+                done += [at for at in together if at in self.mirrored]
                 sorter.done(*together)
         return done
 
-    async def _register(
+    def _wanted(
         self,
         together: Collection[SubjectVersion],
         schemas: Mapping[SubjectVersion, RegisteredSchema],
         lineages: Mapping[Subject, Collection[tuple[str, str]]],
-    ) -> list[SubjectVersion]:
+    ) -> dict[SubjectVersion, Schema]:
+        """Which of these the target neither has nor can't have, as it should have them."""
         wanted: dict[SubjectVersion, Schema] = {}
         for at in together:
             source = schemas[at]
@@ -124,11 +134,14 @@ class SchemaRegistration:
                     self.problems[at] = text
                 case _:
                     wanted[at] = schema
-        if wanted:
-            changes = {at: self._change(schemas[at]) for at in wanted}
-            outcomes = await recorded_async(self._audit_log, changes, lambda: self._act(wanted, schemas))
-            self.problems |= {at: str(error) for at, error in outcomes.items() if error is not None}
-        return [at for at in together if at in self.mirrored]
+        return wanted
+
+    async def _register(
+        self, wanted: Mapping[SubjectVersion, Schema], schemas: Mapping[SubjectVersion, RegisteredSchema]
+    ) -> None:
+        changes = {at: self._change(schemas[at]) for at in wanted}
+        outcomes = await recorded_async(self._audit_log, changes, lambda: self._act(wanted, schemas))
+        self.problems |= {at: str(error) for at, error in outcomes.items() if error is not None}
 
     async def _act(
         self, wanted: Mapping[SubjectVersion, Schema], schemas: Mapping[SubjectVersion, RegisteredSchema]

@@ -56,6 +56,8 @@ class SubjectSettings:
         self._levels: dict[Subject, str] = {}
         #: Their own modes.
         self._modes: dict[Subject, Mode | None] = {}
+        #: Those that were opened for a moment.
+        self._opened: set[Subject] = set()
         #: Subjects of the source that are to be settled again.
         self._due: dict[Subject, None] = {}
 
@@ -66,9 +68,10 @@ class SubjectSettings:
                 await asyncio.gather(*map(self._open, together))
 
     def is_urgent(self, subject: Subject) -> bool:
-        """Whether the target's subject is new, or has a level that lets too much in."""
+        """Whether the target's subject is new, or lets too much in for the moment."""
         target = self._rules.target(subject)
-        return target in self._registration.loosened or not self._registration.was_filled(target)
+        lets_in = target in self._registration.loosened or target in self._opened
+        return lets_in or not self._registration.was_filled(target)
 
     async def settle(self, subjects: Collection[Subject]) -> None:
         """Give the target's subjects what holds for these of the source, which have versions there."""
@@ -101,8 +104,7 @@ class SubjectSettings:
                 self._modes.pop(target, None)
             try:
                 await self._settle_level(subject, target, (source_level, target_level), ask=ask)
-                if self._copies_modes:
-                    await self._settle_mode(subject, target, ask=ask)
+                await self._settle_mode(subject, target, ask=ask)
             except RegistryRefusedError as error:
                 self.problems[target] = f"{target} on the target does not get what holds for {subject}: {error}"
             else:
@@ -133,6 +135,7 @@ class SubjectSettings:
         before = await self._mode(target, ask=ask)
         change = mode_change(await self._source.mode(subject), before)
         if change is None:
+            self._opened.discard(target)
             return
         if change.mode is None:
             await self._changes.clear_mode(target, before=before, why=f"{subject} has none of its own on the source")
@@ -141,6 +144,7 @@ class SubjectSettings:
             # Some servers answer that it is done, and know no modes.
             self._copies_modes = await self._target.mode(target) == change.mode
         self._modes[target] = change.mode
+        self._opened.discard(target)
 
     async def _open(self, target: Subject) -> None:
         before = await self._mode(target, ask=self._registration.was_filled(target)) if self._copies_modes else None
@@ -148,6 +152,7 @@ class SubjectSettings:
             why = "it is to get something; it is closed again as long as the source's is"
             await self._changes.clear_mode(target, before=before, why=why)
             self._modes[target] = None
+            self._opened.add(target)
 
     async def _mode(self, target: Subject, *, ask: bool) -> Mode | None:
         if target not in self._modes:

@@ -70,7 +70,7 @@ X, REMOTE = subject("x-value"), subject("A.x-value")
 
 async def test_a_subject_is_closed_as_the_sources_is(registries: Both) -> None:
     """It is opened for what is new there, closed behind it, and opened when the source's is."""
-    here, there, _ = registries
+    here, there, changes = registries
     await here.register(X, record("X", "a"))
     await here.set_mode(X, "READONLY")
     found = registries.mirror()
@@ -88,6 +88,10 @@ async def test_a_subject_is_closed_as_the_sources_is(registries: Both) -> None:
     assert await there.contents(REMOTE) == ({2}, {1})
     assert await there.compatibility(REMOTE) == "FULL"
     assert await there.mode(REMOTE) == "READONLY"
+    assert registries.of("delete_schema") == [("schema A.x-value version 1", None, "soft-deleted")]
+    changes.clear()
+    await registries.mirror().mirror_all()
+    assert not changes
     await here.set_mode(X, "READWRITE")
     await here.set_compatibility(X, "FORWARD")
     await here.set_mode(X, "READONLY")
@@ -98,7 +102,6 @@ async def test_a_subject_is_closed_as_the_sources_is(registries: Both) -> None:
     await here.clear_mode(X)
     await registries.mirror().mirror_all()
     assert await there.mode(REMOTE) is None
-    assert registries.of("delete_schema") == [("schema A.x-value version 1", None, "soft-deleted")]
 
 
 async def test_what_somebody_changes_on_the_target_is_put_back(
