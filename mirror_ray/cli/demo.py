@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,10 +25,12 @@ from mirror_ray.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from mirror_ray.config.settings import MirrorSettings
-    from mirror_ray.lab.devcluster import DevCluster
+    from mirror_ray.lab.devcluster import ApicurioRegistry, DevCluster
     from mirror_ray.lab.traffic import Traffic
 
 _TOPICS = {"A": ("orders", "payments"), "B": ("clicks",)}
+#: Whose values have a schema, with ``--registry``.
+_WITH_SCHEMAS = ("orders", "clicks")
 _GROUPS = {"A": "billing", "B": "analytics"}
 _PARTITIONS = 4
 _RATE = 2_000
@@ -41,6 +43,9 @@ _POLL_INTERVAL_S = 0.5
 def demo(
     for_s: SecondsOption = None,
     rate: Annotated[int, typer.Option(min=1, help="Records per second, on each cluster.")] = _RATE,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="With a schema registry beside each cluster, and values with schemas.")
+    ] = False,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Run two real Kafka clusters, traffic on both, and flows A->B and B->A on this machine, until Ctrl-C.
@@ -51,27 +56,38 @@ def demo(
     claims: list[DemoSummary] = []
     with foreground.interruptible(), ExitStack() as stack:
         with suppress(KeyboardInterrupt):
-            _run(stack, name, rate, for_s, claims.append)
+            _run(stack, name, rate, for_s, claims.append, with_registries=registry)
         say("the demo ends: stopping flows and clusters")
     if not all(claim.holds for claim in claims):
         raise typer.Exit(1)
 
 
-def _run(stack: ExitStack, name: str, rate: int, for_s: float | None, report: Callable[[DemoSummary], None]) -> None:
+def _run(
+    stack: ExitStack,
+    name: str,
+    rate: int,
+    for_s: float | None,
+    report: Callable[[DemoSummary], None],
+    *,
+    with_registries: bool,
+) -> None:
     if own_ray.find(name) is not None:
         end = f"`mirror-ray down{name_option(name)}` ends it"
         raise MirrorError(f"{name} runs already on this machine: {end}, or give the demo a --name")
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-ray-demo-")))
     say("starting clusters A and B (the first time, Maven fetches the brokers' jars) ...")
+    registries = stack.enter_context(_registries(directory)) if with_registries else {}
     clusters = stack.enter_context(_clusters(directory))
+    for started in registries.values():
+        started.wait_started()
     config = directory / "mm2.properties"
-    settings = _configure(config, clusters)
-    traffic = stack.enter_context(_traffic(settings, rate))
+    settings = _configure(config, clusters, registries)
+    traffic = stack.enter_context(_traffic(settings, rate, registries))
     say("starting Ray and the flows A->B and B->A ...")
     system = stack.enter_context(runtime.start(settings, name, None, replicators=None, detach=False)).system
     stack.callback(_end, system, settings, traffic, report)
     token = settings.gateway.token
-    hints = _hints(clusters, config, name, token.reveal() if token is not None else "")
+    hints = _hints(clusters, registries, config, name, token.reveal() if token is not None else "")
     console = out()
     if not console.is_terminal:
         console.print(hints, soft_wrap=True)
@@ -95,21 +111,39 @@ def _clusters(directory: Path) -> Iterator[Sequence[DevCluster]]:
         yield clusters
 
 
-def _configure(config: Path, clusters: Sequence[DevCluster]) -> MirrorSettings:
+@contextmanager
+def _registries(directory: Path) -> Iterator[Mapping[str, ApicurioRegistry]]:
+    """A registry beside each cluster. They are launched: clusters take longer to start."""
+    from mirror_ray.lab.devcluster import ApicurioRegistry
+
+    registries = {alias: ApicurioRegistry(alias, data_dir=directory / f"{alias}-registry") for alias in _TOPICS}
+    with ExitStack() as stack:
+        for registry in registries.values():
+            stack.callback(registry.close)
+            registry.launch()
+        yield registries
+
+
+def _configure(
+    config: Path, clusters: Sequence[DevCluster], registries: Mapping[str, ApicurioRegistry]
+) -> MirrorSettings:
     from mirror_ray.config.load import load_settings
     from mirror_ray.lab.devcluster.clusters import mm2_properties
 
     # Whoever has it may pause, resume and scale from the web UI.
-    config.write_text(f"{mm2_properties(clusters)}gateway.token = {secrets.token_urlsafe(12)}\n")
+    properties = mm2_properties(clusters, {alias: registry.url for alias, registry in registries.items()})
+    config.write_text(f"{properties}gateway.token = {secrets.token_urlsafe(12)}\n")
     return load_settings(config).settings
 
 
 @contextmanager
-def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]:
+def _traffic(
+    settings: MirrorSettings, rate: int, registries: Mapping[str, ApicurioRegistry]
+) -> Iterator[Sequence[Traffic]]:
     """Topics, traffic to them, and a group that reads them, on each cluster."""
     from mirror_ray.kafka.audit_log import UNRECORDED
     from mirror_ray.kafka.topic_editor import ClusterEditor
-    from mirror_ray.lab.traffic import Traffic, TrafficReader
+    from mirror_ray.lab.traffic import Traffic, TrafficReader, value_schema
     from mirror_ray.model.topics import NewRemoteTopic
 
     traffic: list[Traffic] = []
@@ -121,7 +155,13 @@ def _traffic(settings: MirrorSettings, rate: int) -> Iterator[Sequence[Traffic]]
             if error is not None:
                 raise error
         admin.close()
-        traffic.append(Traffic(settings.clusters[alias], topics, rate))
+        registry = registries.get(alias)
+        ids = {
+            topic: registry.register(f"{topic}-value", value_schema(topic), "JSON")
+            for topic in topics
+            if registry is not None and topic in _WITH_SCHEMAS
+        }
+        traffic.append(Traffic(settings.clusters[alias], topics, rate, schema_ids=ids))
         readers.append(TrafficReader(settings.clusters[alias], _GROUPS[alias], topics))
     with ExitStack() as stack:
         for thread in (*traffic, *readers):
@@ -182,9 +222,12 @@ def _read_system(system: Mirror) -> tuple[MirrorSettings | None, SystemPositions
         return None, {}
 
 
-def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) -> str:
+def _hints(
+    clusters: Sequence[DevCluster], registries: Mapping[str, ApicurioRegistry], config: Path, name: str, token: str
+) -> str:
     option = name_option(name)
     lines = [f"cluster {cluster.name}: {cluster.bootstrap}" for cluster in clusters]
+    lines += [f"schema registry {alias}: {registry.url}" for alias, registry in registries.items()]
     lines += [
         f"configuration: {config}",
         f"token to pause, resume and scale from the web UI: {token}",
@@ -194,6 +237,7 @@ def _hints(clusters: Sequence[DevCluster], config: Path, name: str, token: str) 
         f"  mirror-ray lag --watch{option}",
         f"  mirror-ray topics -o json{option}",
         f"  mirror-ray groups --group billing --watch{option}",
+        *([f"  mirror-ray schemas{option}"] if registries else []),
         f"  mirror-ray scale 2{option}            then   mirror-ray replicators{option}",
         f"  mirror-ray pause 'A->B' orders{option}   then   mirror-ray resume 'A->B' orders{option}",
         f"  mirror-ray plan {config}",

@@ -205,6 +205,8 @@ def print_status(status: SystemStatus) -> None:
     for flow in status.flows:
         if flow.why:
             console.print(f"{flow.flow}: {flow.why}", style="dim", soft_wrap=True)
+        if flow.schemas is not None:
+            console.print(f"{flow.flow}: {flow.schemas}", style="dim", soft_wrap=True)
     console.print()
     console.print(table(columns.rows(status.replicators), columns.REPLICATORS))
     for replicator in status.replicators:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, Message
 
@@ -21,17 +21,41 @@ _TICK_S = 0.05
 _STOP_S = 5.0
 
 
+def value_schema(topic: str) -> str:
+    """A JSON Schema of the values of a topic's records."""
+    return json.dumps(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "title": topic,
+            "type": "object",
+            "properties": {
+                "number": {"type": "integer"},
+                "cluster": {"type": "string"},
+                "time_ms": {"type": "integer"},
+            },
+        }
+    )
+
+
 class Traffic(LoadGenerator):
     """Produces to the topics in turn, at a steady rate, until it is stopped."""
 
-    def __init__(self, cluster: ClusterSettings, topics: Sequence[str], records_per_s: int) -> None:
-        """``topics`` must exist."""
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        topics: Sequence[str],
+        records_per_s: int,
+        *,
+        schema_ids: Mapping[str, int] | None = None,
+    ) -> None:
+        """``topics`` must exist. Values of those in ``schema_ids`` begin with the id, as serializers write it."""
         config = client_config(cluster, _CLIENT_ID) | {"compression.type": "zstd", "linger.ms": 20}
         super().__init__(f"traffic-{cluster.alias}", config, records_per_s, self._record, tick_s=_TICK_S)
         #: How many records were acknowledged, by partition.
         self.acknowledged: Counter[TopicPartition] = Counter()
         self.alias = cluster.alias
         self._topics = topics
+        self._prefixes = {topic: b"\0" + number.to_bytes(4, "big") for topic, number in (schema_ids or {}).items()}
 
     @property
     def records(self) -> int:
@@ -46,7 +70,8 @@ class Traffic(LoadGenerator):
     def _record(self, number: int) -> ProducedRecord:
         topic = self._topics[number % len(self._topics)]
         value = {"number": number, "cluster": self.alias, "time_ms": time.time_ns() // 1_000_000}
-        return ProducedRecord(topic, json.dumps(value).encode(), f"{topic}-{number % 1000}".encode())
+        text = self._prefixes.get(topic, b"") + json.dumps(value).encode()
+        return ProducedRecord(topic, text, f"{topic}-{number % 1000}".encode())
 
     def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:  # noqa: ARG002
         # When the cluster is away, a demo's record is not worth an error.

@@ -62,6 +62,10 @@ class FlowSchemas:
         metadata=figure(metric=counter("schema_registry_requests", "Requests to the registries of both sides."))
     )
 
+    def __str__(self) -> str:
+        ids = f"ids {self.ids}" if self.ids is not None else "how ids are copied is not decided yet"
+        return f"schemas: {self.mirrored:,} of {self.versions:,} versions mirrored, {ids}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaReport:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import http.client
+import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import quote
 
 from mirror_ray.jars.archives import APICURIO, ensure_archive
 from mirror_ray.jars.maven import java_command
 from mirror_ray.lab.devcluster.ports import free_port
 from mirror_ray.lab.devcluster.process import GuardedProcess
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
 
 _API: Final = "/apis/ccompat/v7"
@@ -112,6 +116,15 @@ class ApicurioRegistry(GuardedProcess):
             atexit.unregister(self.kill)
             self._temporary.cleanup()
 
+    def register(self, subject: str, schema: str, kind: str) -> int:
+        """Register a schema under a subject and return its id; raises MirrorError if it is refused."""
+        body = json.dumps({"schema": schema, "schemaType": kind})
+        with self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", body) as answer:
+            text = answer.read().decode()
+            if answer.status != http.client.OK:
+                raise MirrorError(f"{self.title} does not register {subject}: {answer.status} {text[:200]}")
+        return int(json.loads(text)["id"])
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -122,11 +135,14 @@ class ApicurioRegistry(GuardedProcess):
         return f"ApicurioRegistry({self.name!r}, {self.url})"
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5.0)
         try:
-            connection.request("GET", f"{_API}/subjects")
-            return connection.getresponse().status == http.client.OK
+            with self._request("GET", "/subjects") as answer:
+                return answer.status == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
+
+    @contextmanager
+    def _request(self, method: str, path: str, body: str | None = None) -> Iterator[http.client.HTTPResponse]:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=5.0)) as connection:
+            connection.request(method, f"{_API}{path}", body, {"Content-Type": "application/json"})
+            yield connection.getresponse()

@@ -12,11 +12,12 @@ from tests.unit.cli.fakes import SCHEMA, SCHEMA_IN_CONFLICT, FakeCoordinator, Ru
 
 
 def test_problems_are_what_the_target_does_not_have(coordinator: FakeCoordinator, run: Run) -> None:
-    """What is only missing yet, too; none is no error."""
+    """What is only missing yet, and what it has otherwise, too; none is no error."""
     missing = replace(SCHEMA, version=3, target_id=None, state="missing")
-    coordinator.schemas = (SCHEMA, SCHEMA_IN_CONFLICT, missing)
+    undeleted = replace(SCHEMA, version=4, deleted=True, problem="it is not deleted on the target")
+    coordinator.schemas = (SCHEMA, SCHEMA_IN_CONFLICT, missing, undeleted)
     shown = json.loads(run("schemas", "A->B", "--problems", "-o", "json").stdout)
-    assert [(row["version"], row["state"]) for row in shown] == [(2, "conflict"), (3, "missing")]
+    assert [(row["version"], row["state"]) for row in shown] == [(2, "conflict"), (3, "missing"), (4, "mirrored")]
     coordinator.schemas = (SCHEMA,)
     result = run("schemas", "--problems", "-o", "json")
     assert (json.loads(result.stdout), result.exit_code) == ([], 0)

@@ -17,7 +17,7 @@ from mirror_ray.model.errors import (
     NotRunningError,
 )
 from mirror_ray.observe.backfills import backfill_status
-from tests.support.factories import replicator_status, system_status
+from tests.support.factories import flow_schemas, replicator_status, system_status
 from tests.unit.cli.fakes import BACKFILL, FLOW, PARTITION, FakeCoordinator, Run, stopped
 
 
@@ -66,6 +66,18 @@ def test_status_shows_backfills(run: Run, coordinator: FakeCoordinator) -> None:
     line = backfill_status("A->B#1", BACKFILL, state="stopped", reason="disk full", positions={0: 15})
     coordinator.status = replace(system_status(FLOW), backfills=(line,))
     assert "A->B#1  orders into old  5 of 20 (25%)  stopped: disk full" in run("status").stdout
+
+
+def test_status_says_how_schemas_are_mirrored(run: Run, coordinator: FakeCoordinator) -> None:
+    """A line for each flow that does, and all of it in the JSON."""
+    assert "schemas" not in run("status").stdout
+    mirroring = replace(FLOW, schemas=flow_schemas(versions=1_200, mirrored=1_199, problem_count=1))
+    coordinator.status = system_status(mirroring, replace(FLOW, flow="B->A", schemas=flow_schemas(ids=None)))
+    shown = run("status").stdout
+    assert "A->B: schemas: 1,199 of 1,200 versions mirrored, ids translated" in shown
+    assert "B->A: schemas: 2 of 2 versions mirrored, how ids are copied is not decided yet" in shown
+    flow = json.loads(run("status", "-o", "json").stdout)["flows"][0]
+    assert (flow["schemas"]["ids"], flow["schemas"]["problem_count"]) == ("translated", 1)
 
 
 def test_status_says_which_replicators_do_not_merge(run: Run, coordinator: FakeCoordinator) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.ports import Nodes, ReplicatorGoneError, ReplicatorLostError, ReplicatorSilentError
 from mirror_ray.model.assignment import Assignment, PartitionReport, ReplicatorReport
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.fault import PartitionFault
 from mirror_ray.model.names import FlowName, FlowPartition
 from mirror_ray.model.notice import Notice
@@ -249,10 +250,13 @@ class FakeSchemas:
     flows: dict[str, FlowSchemas] = field(default_factory=dict)
     needs: list[Collection[SchemaNeed]] = field(default_factory=list)
     running: list[Collection[FlowName]] = field(default_factory=list)
+    error: MirrorError | None = None
 
     async def report(self, needs: Collection[SchemaNeed], running: Collection[FlowName]) -> SchemaReport:
         self.needs.append(needs)
         self.running.append(running)
+        if self.error is not None:
+            raise self.error
         return SchemaReport(events=(), flows=self.flows, audit={})
 
     async def schemas(self, flow: str | None) -> Sequence[SchemaStatus]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from mirror_ray.config.settings import MirrorSettings, RegistrySettings
+from mirror_ray.model.errors import MirrorError
+from mirror_ray.observe.schemas import FlowSchemas
+from tests.support.factories import flow_schemas
 from tests.unit.coordinator.fakes import FLOW, World, eventually, flow, settings
 
 
@@ -29,6 +32,27 @@ async def test_a_flow_that_is_paused_mirrors_no_schemas(world: World) -> None:
     assert not any(told[count:])
     await later.resume(str(FLOW))
     assert list(told[-1]) == [FLOW]
+
+
+async def test_how_schemas_are_mirrored_is_in_the_status(world: World) -> None:
+    """With what keeps the registries apart as problems of a kind of their own; of a sync that has died nothing."""
+    coordinator = await world.copying("orders", wanted=with_registries())
+    failing = flow_schemas(ids="same", problem="registry B does not answer", problems=("orders-value differs",))
+    world.schemas.flows = {str(FLOW): failing}
+
+    async def shown() -> FlowSchemas | None:
+        return (await coordinator.status()).flows[0].schemas
+
+    await eventually(lambda: coordinator.parts.schemas.flows)
+    assert await shown() == failing
+    status = await coordinator.status()
+    assert "schemas are not mirrored: registry B does not answer" in status.flows[0].problems
+    assert [problem.kind for problem in status.problems] == ["schemas_failing", "schemas_failing"]
+    world.schemas.error = MirrorError("the schema sync has ended")
+    await eventually(lambda: not coordinator.parts.schemas.flows)
+    assert await shown() is None
+    world.schemas.error = None
+    await eventually(lambda: coordinator.parts.schemas.flows)
 
 
 async def test_other_settings_hold_at_once(world: World) -> None:
