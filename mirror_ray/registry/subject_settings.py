@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from itertools import islice
 from typing import Final, NamedTuple
 
 from mirror_ray.records.schema_id_records import IdsWay
@@ -82,9 +83,14 @@ class SubjectSettings:
         """Have these settled again, piece by piece: somebody may have changed what holds for them on the target."""
         self._due = dict.fromkeys([*self._due, *sorted(subjects)])
 
+    @property
+    def due(self) -> int:
+        """How many are to be settled again."""
+        return len(self._due)
+
     async def settle_some(self) -> None:
         """Settle a piece of what is due."""
-        together = list(self._due)[:_AGAIN_TOGETHER]
+        together = list(islice(self._due, _AGAIN_TOGETHER))
         await self._settle_together(together, again=True)
         for subject in together:
             del self._due[subject]

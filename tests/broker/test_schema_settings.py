@@ -108,7 +108,7 @@ async def test_what_somebody_changes_on_the_target_is_put_back(
     registries: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the comparison of all, a piece in each round after it; a round in which nothing is due asks nothing."""
-    monkeypatch.setattr(subject_settings, "_TOGETHER", 2)
+    monkeypatch.setattr(subject_settings, "_AGAIN_TOGETHER", 2)
     here, there, changes = registries
     names = [f"x{number}-value" for number in range(5)]
     for name in names:
@@ -121,7 +121,8 @@ async def test_what_somebody_changes_on_the_target_is_put_back(
         await there.set_compatibility(subject(f"A.{name}"), "NONE")
         await there.set_mode(subject(f"A.{name}"), "READONLY")
     await found.mirror_all()
-    for _ in range(2):
+    assert found.settings.due == 3
+    while found.settings.due:
         await found.settings.settle_some()
     for name in names:
         assert await there.compatibility(subject(f"A.{name}")) == "FULL"
