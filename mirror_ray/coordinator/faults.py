@@ -20,6 +20,9 @@ from mirror_ray.state.records import FaultResolution
 from mirror_ray.state.schema import RESOLUTION
 from mirror_ray.topics.discovery_rules import identity_faults
 
+#: Faults that end by themselves, and that nobody decides about.
+_WITHOUT_DECISION: tuple[FaultKind, ...] = ("schema_missing",)
+
 
 async def fault_contexts(
     port: FlowClusters,
@@ -213,7 +216,7 @@ class FaultResolver:
         """
         chosen = self.open_faults(topic, number, kinds)
         what = topic if number is None else f"{topic}:{number}"
-        if not chosen and self.open_faults(topic, number, ("schema_missing",)):
+        if not chosen and self.open_faults(topic, number, _WITHOUT_DECISION):
             why = "waits for a schema, and goes on by itself: `mirror-ray schemas --problems` says what keeps it"
             raise ConfigError(f"{self._settings.name} {what} {why}")
         if not chosen:
