@@ -174,6 +174,7 @@ def scene(
         register(source, f"{topic}-value", avro("Order", *fields))
     register(source, "other", avro("Mine", "x"))
     register(source, "own", avro("Own", "x"))
+    register(source, "excluded", avro("Excluded", "x"))
     ask(source, "PUT", f"/config/{topic}-value", {"compatibility": "FULL"})
     for fields in ("a", "ab"):
         register(target, f"A.{topic}-value", avro("Order", *fields))
@@ -185,11 +186,14 @@ def scene(
         IdTranslation(1, 1),
         IdTranslation(2, 3),
         IdTranslation(4, 77),
+        IdTranslation(6, 1),
     )
     create_topic(b, schemas_topic("A"), 1)
     produce(b, schemas_topic("A"), [Message(value, key) for key, value in map(encode, entries)])
     with RegistryProxy(target) as proxy:
-        yield Scene(topic, Commands(clusters, tmp_path, topic, source, proxy.url), target_registry, proxy)
+        urls = source, proxy.url
+        commands = Commands(clusters, tmp_path, topic, *urls, schemas_subjects_exclude="excluded")
+        yield Scene(topic, commands, target_registry, proxy)
 
 
 def test_plan_before_anything_is_there(
@@ -225,11 +229,13 @@ def test_plan_counts_and_names_what_is_refused(scene: Scene) -> None:
     counts = {key: schemas[key] for key in ("subjects", "versions", "there", "to_register", "to_register_subjects")}
     assert counts == {"subjects": 3, "versions": 5, "there": 2, "to_register": 2, "to_register_subjects": 2}
     assert (schemas["deleted"], schemas["deleted_on_one_side"]) == (1, 2)
-    conflict, other, nobody = schemas["refused"]
+    conflict, other, nobody, excluded = schemas["refused"]
     for part in ("schema other version 1", "Mine", "Theirs", "schemas.subjects.map"):
         assert part in conflict
     assert "id 2 on the source became id 3, which is another schema" in other
     assert "id 4 on the source became id 77, which is no schema" in nobody
+    assert "id 6 on the source became id 1, which is another schema" in excluded
+    assert [right["checked"] for right in plan["rights"] if right["resource"] == schemas_topic("A")] == [True]
     shown = scene.commands.text("plan", scene.commands.config)
     assert "schemas of A->B: ids translated (decided when the flow began); 2 versions of 2 subjects" in shown
     assert "refused: A->B: schema other version 1: " in shown
@@ -249,9 +255,9 @@ def test_drift_of_schemas_is_found_and_levels_are_set(scene: Scene) -> None:
         f"{subject_there} version 1": ("soft-deleted", "there"),
         f"{subject_there} version 2": ("there", "soft-deleted"),
     }
-    assert {"id 3", "id 77", subject_there} < every.keys()
-    assert len(every) == len(found) == 8
-    assert by_what(commands.drift(scene.topic)[1]).keys() == every.keys() - {"other", "own", "id 77"}
+    assert {"id 1", "id 3", "id 77", subject_there} < every.keys()
+    assert len(every) == len(found) == 9
+    assert by_what(commands.drift(scene.topic)[1]).keys() == every.keys() - {"other", "own", "id 1", "id 77"}
     assert scene.writes() == {f"POST /subjects/{subject_there}?deleted=true"}
     scene.proxy.answers.requests.clear()
     assert commands.drift("--ignore", "schema") == (0, [])
