@@ -11,10 +11,9 @@ from mirror_ray.records.schema_id_records import GuidTranslation, IdsDecision, I
 from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.id_topic import SchemaIdTopic
 from mirror_ray.registry.mirror import SchemaMirror
-from mirror_ray.registry.needs import Ambiguous, decide_field
+from mirror_ray.registry.needed_schemas import NeededSchemas
 from mirror_ray.registry.registry import SchemaRegistry
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, Subject, SubjectVersion
-from mirror_ray.transforms.schema_ids import schema_text
 
 #: A subject that nobody has: whether the target knows the mode IMPORT is tried with it.
 _PROBE: Final = Subject(DEFAULT_CONTEXT, "mirror-ray-import-mode-probe")
@@ -56,10 +55,9 @@ class FlowSchemaSync:
         self._source, self._target, self._topic = source, target, topic
         self._make_mirror, self._wanted, self._report = make_mirror, wanted, report
         self._full_interval_s, self._full_s = full_interval_s, float("-inf")
-        self._absent_after_s = absent_after_s
         self.mirror: SchemaMirror | None = None
-        #: What keeps the registries apart beside what the mirror has of single versions, by what it is about.
-        self.problems: dict[str, str] = {}
+        #: Ids that became something else than what they are now, by the source's.
+        self._id_problems: dict[int, str] = {}
         self._published: dict[SubjectVersion, tuple[int, bytes | None]] = {}
         #: The newest id of the default context, whether there are others, and among how many schemas that is so.
         self._newest_id, self._has_contexts, self._counted = 0, False, 0
@@ -67,13 +65,17 @@ class FlowSchemaSync:
         self._listed_s = float("-inf")
         #: Whether something may have to be published.
         self._changed = False
-        #: Since when partitions wait for what the source's registry does not have.
-        self._absent_s: dict[SchemaNeed, float] = {}
+        self._needed = NeededSchemas(source, topic, self._publish, absent_after_s=absent_after_s, report=report)
 
     @property
     def way(self) -> IdsWay | None:
         """How ids are copied; None: it is not decided yet."""
         return self._topic.way if self.mirror is not None else None
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps the registries apart, beside what the mirror has of single versions."""
+        return [*self._needed.problems, *self._id_problems.values()]
 
     @property
     def requests(self) -> int:
@@ -98,7 +100,7 @@ class FlowSchemaSync:
         self._tell(done)
         if self._changed:
             await self._publish(mirror)
-        await self._meet(mirror, needs)
+        await self._needed.meet(mirror, needs)
 
     async def _decide_way(self) -> IdsWay:
         known = self._topic.way
@@ -168,72 +170,16 @@ class FlowSchemaSync:
 
     async def _compare_ids(self, mirror: SchemaMirror, at: SubjectVersion, known: int) -> None:
         source, target = mirror.schemas[at], mirror.mirrored[at]
-        about = f"id {source.id}"
         there = await self._target.by_id(known, target.at.subject.context)
         if there is not None and there.text_content == target.schema.text_content:
-            self.problems.pop(about, None)
+            self._id_problems.pop(source.id, None)
             return
         what = "another schema" if there is not None else "no schema"
-        self.problems[about] = (
+        self._id_problems[source.id] = (
             f"{at}, id {source.id} on the source, had id {known} on the target, which is {what} there now: was the "
             f"target's registry restored from an old backup? It has id {target.id} since; records that were copied "
             f"before can't be read, and further ones would get id {known}: restore the registry's latest state"
         )
-
-    async def _meet(self, mirror: SchemaMirror, needs: Collection[SchemaNeed]) -> None:
-        """Find out what partitions wait for."""
-        self._absent_s = {need: since_s for need, since_s in self._absent_s.items() if need in needs}
-        subjects = await self._source.subjects() if needs else []
-        for need in needs:
-            exists = await self._find(mirror, need)
-            if (need.topic, need.field) not in self._topic.framed:
-                decision = decide_field(need, subjects, id_exists=exists)
-                about = f"{need.field} of {need.topic}"
-                if isinstance(decision, Ambiguous):
-                    self.problems[about] = decision.text
-                    continue
-                self.problems.pop(about, None)
-                await self._topic.write([decision])
-            if not exists and self._topic.framed[need.topic, need.field]:
-                await self._give_up(need)
-
-    async def _find(self, mirror: SchemaMirror, need: SchemaNeed) -> bool:
-        """Mirror a schema that is needed; returns whether the source has it."""
-        about = f"{need.field} of {need.topic}: {schema_text(need.schema)}"
-        exists = self._is_known(need)
-        if not exists:
-            exists = await self._mirror_needed(mirror, need.schema)
-            await self._publish(mirror)
-        if self._is_known(need):
-            self.problems.pop(about, None)
-        elif exists:
-            guid = "" if isinstance(need.schema, int) else ", or the target's registry gives no GUIDs"
-            self.problems[about] = (
-                f"{about} is not mirrored: its subject is excluded, or has a problem of its own{guid}; partitions wait "
-                "for it"
-            )
-        else:
-            self.problems[about] = f"{about}: the source's registry has no such schema; partitions wait for it"
-        return exists
-
-    def _is_known(self, need: SchemaNeed) -> bool:
-        return need.schema in (self._topic.ids if isinstance(need.schema, int) else self._topic.guids)
-
-    async def _mirror_needed(self, mirror: SchemaMirror, schema: int | bytes) -> bool:
-        if isinstance(schema, int):
-            return await mirror.mirror_id(schema, DEFAULT_CONTEXT)
-        there = await self._source.ids_of_guid(schema)
-        for context, schema_id in there:
-            await mirror.mirror_id(schema_id, context)
-        return bool(there)
-
-    async def _give_up(self, need: SchemaNeed) -> None:
-        """Let records be left out whose schema does not come, where that is the flow's policy."""
-        since_s = self._absent_s.setdefault(need, time.monotonic())
-        if self._absent_after_s is None or time.monotonic() - since_s < self._absent_after_s:
-            return
-        entry = IdTranslation(need.schema, None) if isinstance(need.schema, int) else GuidTranslation(need.schema, None)
-        await self._topic.write([entry])
 
     def _tell(self, done: Collection[SubjectVersion]) -> None:
         if done:

@@ -216,7 +216,7 @@ def _summary(flow: _Flow) -> FlowSchemas:
     mirror = sync.mirror if sync is not None else None
     schemas, mirrored = (mirror.schemas, mirror.mirrored) if mirror is not None else ({}, {})
     problems = [*_problems(mirror).values(), *mirror.settings_problems] if mirror is not None else []
-    problems += sync.problems.values() if sync is not None else ()
+    problems += sync.problems if sync is not None else ()
     return FlowSchemas(
         ids=sync.way if sync is not None else None,
         subjects=len({at.subject for at in schemas}),

@@ -95,6 +95,8 @@ async def test_every_kind_is_read_by_the_targets_registry_alone(
         assert read.protobuf(f"A.{protobuf}", Timestamp, await copied(clusters, protobuf, 1)) == [Timestamp(seconds=5)]
         assert read.avro(f"A.{priced}", await copied(clusters, priced, 1)) == [with_price]
         assert await copied(clusters, plain, 4) == [b"", b"\0\0\0", (300_000_000).to_bytes(8, "big"), b"text"]
+        told = [event.text for event in await system.coordinator.events(100)]
+        assert any(f"each value of topic {plain} is copied as it is" in text for text in told)
         found = {status.subject: status for status in await system.coordinator.schemas("A->B")}
         assert found[f"{avro}-value"].state == "mirrored"
         assert found[f"{avro}-value"].target_subject == f"A.{avro}-value"
@@ -220,6 +222,38 @@ async def test_a_schema_that_is_nowhere(
         values = await copied(clusters, topic, 3)
         assert values[1] == b"plain"
         assert SchemaReader(import_registry.url).avro(topic, [values[0], values[2]]) == [{"id": 1}, {"id": 2}]
+
+
+async def test_a_registry_that_knows_a_schema_later_than_its_records_come(
+    clusters: Clusters, make_topic: TopicMaker, source_registry: ImportRegistry, import_registry: ImportRegistry
+) -> None:
+    """A node may lag behind the one that registered it: the topic is not taken for one without schemas."""
+    topic = make_topic(clusters.a)
+    await aside(lambda: register(import_registry.url, "theirs", ORDER_V2))
+    write = SchemaWriter(clusters.a, source_registry.url)
+    await aside(lambda: write.raw(topic, b"\0\0\0\0\x01\x02"))
+    wanted = settings(clusters, topic, source_registry.url, import_registry.url, ids="translated", wait_ms=500)
+    async with LocalSystem(wanted) as system:
+
+        async def waits() -> bool:
+            line = await system.partition(topic)
+            return (
+                line is not None
+                and line.state == "stopped"
+                and any("no such schema" in one for one in problems(system))
+            )
+
+        await wait_until_async(waits, 30.0, "the record waits")
+        assert await aside(lambda: register(source_registry.url, f"{topic}-value", ORDER_V1)) == 1
+        values = await copied(clusters, topic, 1)
+        assert values == [b"\0\0\0\0\x02\x02"]
+        assert SchemaReader(import_registry.url).avro(topic, values) == [{"id": 1}]
+        await wait_until_async(lambda: nothing_wrong(system), 10.0, "the problem is over")
+
+
+async def nothing_wrong(system: LocalSystem) -> bool:
+    """Whether nothing keeps the registries apart."""
+    return not problems(system)
 
 
 async def test_a_target_that_was_restored_from_an_old_backup(
