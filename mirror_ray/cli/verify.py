@@ -81,9 +81,9 @@ def verify(
 ) -> None:
     """Compare every record of a flow's topics with its copy: order, key, value, headers, timestamp.
 
-    Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal, and
-    with --schemas so are its schemas; 1: something differs, could not be checked, or a partition is stopped or paused;
-    3: a cluster does not answer.
+    Up to what was copied when it begins; flows, traffic and cleaning may go on. Exit 0: all that was copied is equal,
+    and with --schemas so are its schemas; 1: something differs, could not be checked, or a partition is stopped or
+    paused; 3: a cluster does not answer.
     """
     from mirror_ray.verification.planner import VerifyRequest
     from mirror_ray.verification.run import VerifyProgress, verify_with_routes

@@ -14,11 +14,12 @@ from mirror_ray.failover.plan import FailoverOptions
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.registry.comparison import Found, Missing
 from mirror_ray.registry.import_end import ImportEnd, end_imports
+from mirror_ray.registry.opening import open_registry
 from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, Subject
-from mirror_ray.registry.service import subject_rules
+from mirror_ray.registry.subject_rules import subject_rules
 from mirror_ray.registry.survey import SchemaSurvey
-from mirror_ray.registry.survey_reader import SchemaIdFindings, open_registry, read_schema_ids, survey_flow
+from mirror_ray.registry.survey_reader import SchemaIdFindings, read_schema_ids, survey_flow
 from mirror_ray.registry.together import each
 
 #: A plan waits no longer for what it only tells.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.schema import RegisteredSchema, Schema, Subject, SubjectVersion
@@ -34,6 +34,27 @@ class Conflict:
 Comparison: TypeAlias = Found | Missing | Conflict
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a source subject has had, as far as that is known: by ``text_content``, and soft-deleted by ``content``."""
+
+    texts: frozenset[tuple[str, str]]
+    deleted: frozenset[tuple[object, ...]] = frozenset()
+
+    @classmethod
+    def of(cls, history: Iterable[RegisteredSchema]) -> Self:
+        """Of all versions of one subject."""
+        known = tuple(history)
+        return cls(
+            frozenset(one.schema.text_content for one in known),
+            frozenset(one.schema.content for one in known if one.deleted),
+        )
+
+    def is_back(self, source: RegisteredSchema) -> bool:
+        """Whether a version is there again after it was soft-deleted: a deleted one of the target is not it."""
+        return not source.deleted and source.schema.content in self.deleted
+
+
 def renamed(schema: Schema, targets: Mapping[SubjectVersion, SubjectVersion]) -> Schema:
     """The schema with references to what they are on the target; each of them is in ``targets``."""
     references = tuple(replace(reference, to=targets[reference.to]) for reference in schema.references)
@@ -47,7 +68,7 @@ def compare(
     on_target: Sequence[RegisteredSchema],
     *,
     way: IdsWay,
-    lineage: Collection[tuple[str, str]],
+    lineage: Lineage,
 ) -> Comparison:
     """Compare a version of a source subject with the target.
 
@@ -57,16 +78,17 @@ def compare(
         subject: Its subject on the target.
         on_target: The versions of that subject there.
         way: How ids are copied.
-        lineage: The texts of all versions of the source's subject that are known, by ``text_content``.
+        lineage: What the source's subject has had.
     """
     if way == "same":
         return _compare_same(source, wanted, subject, on_target)
     content = wanted.content
-    # The oldest is what the registry itself answers for such a schema.
-    found = next((one for one in sorted(on_target, key=lambda one: one.at) if one.schema.content == content), None)
+    equal = (one for one in on_target if one.schema.content == content)
+    # Of several the oldest is what the registry itself answers for such a schema.
+    found = min(equal, key=lambda one: (one.deleted != source.deleted, one.at), default=None)
     if found is not None:
-        return Found(found)
-    if on_target and not any(one.schema.text_content in lineage for one in on_target):
+        return Missing() if found.deleted and lineage.is_back(source) else Found(found)
+    if on_target and not any(one.schema.text_content in lineage.texts for one in on_target):
         return Conflict(
             f"{subject} on the target has other schemas than {source.at.subject} on the source, and none in common: "
             f"{both(wanted, on_target[-1].schema)}; give the subject another name in schemas.subjects.map, exclude "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.records.schema_id_records import IdsWay
@@ -13,14 +12,12 @@ from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.global_settings import GlobalSettings
 from mirror_ray.registry.order import registration_order
 from mirror_ray.registry.recorded_changes import RecordedChanges
-from mirror_ray.registry.registration import NOT_ASKED, SchemaRegistration, pieces
+from mirror_ray.registry.registration import NOT_ASKED, SchemaRegistration
 from mirror_ray.registry.registry import SchemaRegistry, SubjectContents, by_subject
 from mirror_ray.registry.schema import RegisteredSchema, Subject, SubjectVersion
 from mirror_ray.registry.subject_settings import SubjectSettings
 from mirror_ray.registry.subjects import SubjectRules
-
-#: Subjects that are asked for together.
-_TOGETHER: Final = 256
+from mirror_ray.registry.together import pieces
 
 
 class SchemaMirror:
@@ -124,7 +121,7 @@ class SchemaMirror:
     async def _read(self, subjects: Collection[Subject]) -> list[RegisteredSchema]:
         """The versions of source subjects; what is known of them already is not asked for again."""
         found: list[RegisteredSchema] = []
-        for together in pieces(list(subjects), _TOGETHER):
+        for together in pieces(list(subjects)):
             contents = await asyncio.gather(*map(self._source.contents, together))
             asked = []
             for subject, content in zip(together, contents, strict=True):
@@ -140,7 +137,7 @@ class SchemaMirror:
 
     async def _know(self, targets: Collection[Subject]) -> None:
         """Look at subjects of the target."""
-        for together in pieces(sorted(targets), _TOGETHER):
+        for together in pieces(sorted(targets)):
             there = await asyncio.gather(*map(self._look, together))
             self._registration.know(dict(zip(together, there, strict=True)))
 
@@ -196,7 +193,7 @@ class SchemaMirror:
 
     def _deleted_since(self, *, again: bool) -> dict[SubjectVersion, RegisteredSchema]:
         """What was soft-deleted on the source, and is not on the target; ``again``: what was refused before, too."""
-        return {
+        deleted = {
             at: target
             for at, target in self.mirrored.items()
             if self.schemas[at].deleted
@@ -204,6 +201,11 @@ class SchemaMirror:
             and target.at.version != NOT_ASKED
             and (again or at not in self.undeleted)
         }
+        if not deleted:
+            return {}
+        # What came back may be there as it was before it went.
+        kept = {target.at for at, target in self.mirrored.items() if not self.schemas[at].deleted}
+        return {at: target for at, target in deleted.items() if target.at not in kept}
 
     async def _delete(self, deleted: Mapping[SubjectVersion, RegisteredSchema]) -> None:
         await self.settings.open({target.at.subject for target in deleted.values()})

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from typing import Final, TypeVar
+from typing import Final
 
 from mirror_ray.kafka.audit_log import AuditLog, recorded_async
 from mirror_ray.model.cluster_change import ClusterChange
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.client import RegistryRefusedError
-from mirror_ray.registry.comparison import Conflict, Found, compare, id_taken, renamed
+from mirror_ray.registry.comparison import Conflict, Found, Lineage, compare, id_taken, renamed
 from mirror_ray.registry.order import Before
 from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.registry import SchemaRegistry
 from mirror_ray.registry.schema import RegisteredSchema, Schema, Subject, SubjectVersion
 from mirror_ray.registry.subjects import SubjectRules
-
-_T = TypeVar("_T")
+from mirror_ray.registry.together import pieces
 
 #: Of the API: the schema is not compatible with earlier versions.
 _INCOMPATIBLE: Final = 409
@@ -28,8 +27,6 @@ _INCOMPATIBLE: Final = 409
 _ANY: Final = "NONE"
 #: The version of a schema that was registered, and whose version nothing needs.
 NOT_ASKED: Final = 0
-#: So many are begun together; the client keeps to its own number of requests.
-_TOGETHER: Final = 256
 
 
 class SchemaConflictError(MirrorError):
@@ -54,6 +51,8 @@ class SchemaRegistration:
         self._known: dict[Subject, list[RegisteredSchema]] = {}
         #: Those that had some then: the registry may find a schema there whose text differs.
         self._filled: set[Subject] = set()
+        #: What the source's subjects have had that are being registered.
+        self._lineages: Mapping[Subject, Lineage] = {}
         #: Versions of the source that others refer to.
         self._referenced: set[SubjectVersion] = set()
 
@@ -62,12 +61,12 @@ class SchemaRegistration:
         self._known |= {subject: list(schemas) for subject, schemas in contents.items()}
         for at, target in list(self.mirrored.items()):
             if target.at.subject in contents:
-                there = (one for one in contents[target.at.subject] if one.id == target.id)
-                found = next(there, None)
-                if found is None:
+                there = [one for one in contents[target.at.subject] if one.id == target.id]
+                if not there:
                     del self.mirrored[at]
                 elif target.at.version == NOT_ASKED:
-                    self.mirrored[at] = found
+                    # A schema that came back has the same id as before it was soft-deleted.
+                    self.mirrored[at] = max(there, key=lambda one: (not one.deleted, one.at))
         self._filled |= {subject for subject, schemas in contents.items() if schemas}
 
     def known(self, subject: Subject) -> Sequence[RegisteredSchema]:
@@ -98,10 +97,10 @@ class SchemaRegistration:
         sorter, done = TopologicalSorter(before), list[SubjectVersion]()
         sorter.prepare()
         self._referenced |= {one.to for at in before for one in schemas[at].schema.references}
-        lineages = _lineages(schemas, {at.subject for at in before})
+        self._lineages = _lineages(schemas, {at.subject for at in before})
         while sorter.is_active():
-            for together in pieces(sorter.get_ready(), _TOGETHER):
-                wanted = self._wanted(together, schemas, lineages)
+            for together in pieces(sorter.get_ready()):
+                wanted = self._wanted(together, schemas)
                 if wanted:
                     await opened({self._rules.target(at.subject) for at in wanted})
                     await self._register(wanted, schemas)
@@ -110,10 +109,7 @@ class SchemaRegistration:
         return done
 
     def _wanted(
-        self,
-        together: Collection[SubjectVersion],
-        schemas: Mapping[SubjectVersion, RegisteredSchema],
-        lineages: Mapping[Subject, Collection[tuple[str, str]]],
+        self, together: Collection[SubjectVersion], schemas: Mapping[SubjectVersion, RegisteredSchema]
     ) -> dict[SubjectVersion, Schema]:
         """Which of these the target neither has nor can't have, as it should have them."""
         wanted: dict[SubjectVersion, Schema] = {}
@@ -127,7 +123,7 @@ class SchemaRegistration:
                 continue
             schema, subject = self._renamed(source.schema), self._rules.target(at.subject)
             there = self._known.get(subject, [])
-            match compare(source, schema, subject, there, way=self._way, lineage=lineages[at.subject]):
+            match compare(source, schema, subject, there, way=self._way, lineage=self._lineages[at.subject]):
                 case Found(target):
                     self._settle(at, target)
                 case Conflict(text):
@@ -160,16 +156,24 @@ class SchemaRegistration:
         if self._way == "same":
             target = await self._import(source, schema, SubjectVersion(subject, source.at.version))
         else:
-            target = await self._translate(schema, subject, ask_version=source.at in self._referenced or source.deleted)
+            target = await self._translate(
+                schema,
+                subject,
+                ask_version=source.at in self._referenced or source.deleted,
+                deleted=not self._lineages[source.at.subject].is_back(source),
+            )
         if source.deleted and not target.deleted:
             await self._changes.delete(target.at, f"{source.at} was soft-deleted on the source")
             target = replace(target, deleted=True)
         self._known.setdefault(subject, []).append(target)
         self._settle(source.at, target)
 
-    async def _translate(self, schema: Schema, subject: Subject, *, ask_version: bool) -> RegisteredSchema:
+    async def _translate(
+        self, schema: Schema, subject: Subject, *, ask_version: bool, deleted: bool
+    ) -> RegisteredSchema:
+        """``deleted``: a soft-deleted version of the target will do."""
         # By its own comparison the registry may have what differs by text.
-        found = await self._target.lookup(subject, schema) if subject in self._filled else None
+        found = await self._target.lookup(subject, schema, deleted=deleted) if subject in self._filled else None
         if found is None:
             try:
                 given = await self._target.register(subject, schema)
@@ -236,15 +240,10 @@ class SchemaRegistration:
 
 def _lineages(
     schemas: Mapping[SubjectVersion, RegisteredSchema], subjects: Collection[Subject]
-) -> dict[Subject, set[tuple[str, str]]]:
+) -> dict[Subject, Lineage]:
     """What these subjects have had."""
-    found: dict[Subject, set[tuple[str, str]]] = {subject: set() for subject in subjects}
+    found: dict[Subject, list[RegisteredSchema]] = {subject: [] for subject in subjects}
     for at, schema in schemas.items():
         if at.subject in found:
-            found[at.subject].add(schema.schema.text_content)
-    return found
-
-
-def pieces(values: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """``values``, at most so many at a time."""
-    return (values[first : first + size] for first in range(0, len(values), size))
+            found[at.subject].append(schema)
+    return {subject: Lineage.of(history) for subject, history in found.items()}

@@ -132,10 +132,14 @@ class SchemaRegistry:
         answer = await self._client.find("schemas", "guids", uuid.UUID(bytes=guid), "ids")
         return [] if answer is None else self._read(ids_of, answer)
 
-    async def lookup(self, subject: Subject, schema: Schema) -> RegisteredSchema | None:
-        """The version of a subject that has this schema, by the server's own comparison; None: none has."""
+    async def lookup(self, subject: Subject, schema: Schema, *, deleted: bool = True) -> RegisteredSchema | None:
+        """The version of a subject that has this schema, by the server's own comparison; None: none has.
+
+        ``deleted``: a soft-deleted one counts.
+        """
+        query = {"deleted": "true"} if deleted else {}
         try:
-            answer = await self._client.request("POST", ("subjects", subject), request_of(schema), {"deleted": "true"})
+            answer = await self._client.request("POST", ("subjects", subject), request_of(schema), query)
         except RegistryRefusedError as error:
             if error.status == 404:
                 return None

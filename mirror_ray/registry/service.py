@@ -7,26 +7,23 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from mirror_ray.config.flow_rules import replication_rules
-from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from mirror_ray.config.settings import FlowSettings, MirrorSettings
 from mirror_ray.kafka.audit_logs import AuditLogs
 from mirror_ray.kafka.cluster import ClusterConnections
-from mirror_ray.model.errors import MirrorError, NotReadyError
+from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import FlowName
-from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.model.schema_need import SchemaNeed
 from mirror_ray.observe.schemas import FlowSchemas, SchemaReport, SchemaStatus
-from mirror_ray.registry.client import RegistryClient
 from mirror_ray.registry.flow_schemas import FlowSchemaSync
 from mirror_ray.registry.id_topic import SchemaIdTopic
 from mirror_ray.registry.mirror import SchemaMirror
-from mirror_ray.registry.registry import SchemaRegistry
+from mirror_ray.registry.opening import open_registry
 from mirror_ray.registry.schema import SubjectVersion
-from mirror_ray.registry.subjects import SubjectRules
+from mirror_ray.registry.subject_rules import subject_rules
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +143,7 @@ class SchemaSyncService:
         name, schemas = flow.name, flow.schemas
         audit_log, client_id = self._audit_logs.of(settings, name), f"{name}|mirror-ray|schemas"
         source, target_registry = [
-            await stack.enter_async_context(_registry(settings.clusters[alias], client_id))
+            await stack.enter_async_context(open_registry(settings.clusters[alias], client_id))
             for alias in (name.source, name.target)
         ]
         target = ClusterConnections(settings.clusters[name.target], client_id)
@@ -181,27 +178,6 @@ class SchemaSyncService:
 
     def _event(self, level: str, name: FlowName, text: str) -> None:
         self._events.append((int(time.time() * 1000), level, str(name), text))
-
-
-def subject_rules(flow: FlowSettings) -> SubjectRules:
-    """A flow's rules for subjects."""
-    schemas = flow.schemas
-    return SubjectRules(
-        topics=replication_rules(flow),
-        include=compile_patterns(schemas.subjects),
-        exclude=compile_patterns(schemas.subjects_exclude),
-        names=schemas.subjects_map,
-        contexts=schemas.contexts_map,
-        follow_topics=schemas.follow_topics,
-    )
-
-
-@asynccontextmanager
-async def _registry(cluster: ClusterSettings, client_id: str) -> AsyncIterator[SchemaRegistry]:
-    if cluster.registry is None:
-        raise NotReadyError(f"cluster {cluster.alias} has no schema registry: set {cluster.alias}.schema.registry.url")
-    async with RegistryClient(cluster.alias, cluster.registry, client_id=client_id) as client:
-        yield SchemaRegistry(client)
 
 
 async def _pause(wake: asyncio.Event, pause_s: float) -> None:

@@ -10,13 +10,12 @@ from typing import Final, NamedTuple
 from mirror_ray.records.schema_id_records import IdsWay
 from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.recorded_changes import RecordedChanges
-from mirror_ray.registry.registration import SchemaRegistration, pieces
+from mirror_ray.registry.registration import SchemaRegistration
 from mirror_ray.registry.registry import Mode, SchemaRegistry
 from mirror_ray.registry.schema import Subject
 from mirror_ray.registry.subjects import SubjectRules
+from mirror_ray.registry.together import pieces
 
-#: Subjects that are asked for together.
-_TOGETHER: Final = 256
 #: Subjects that are settled again in one round: ten thousand of them, in turn, are no load.
 _AGAIN_TOGETHER: Final = 4
 #: The modes in which a subject takes nothing: those alone are copied.
@@ -65,7 +64,7 @@ class SubjectSettings:
     async def open(self, targets: Collection[Subject]) -> None:
         """Have subjects of the target take something: those that were closed as the source's are, are opened."""
         if self._copies_modes:
-            for together in pieces(sorted(targets), _TOGETHER):
+            for together in pieces(sorted(targets)):
                 await asyncio.gather(*map(self._open, together))
 
     def is_urgent(self, subject: Subject) -> bool:
@@ -76,7 +75,7 @@ class SubjectSettings:
 
     async def settle(self, subjects: Collection[Subject]) -> None:
         """Give the target's subjects what holds for these of the source, which have versions there."""
-        for together in pieces(sorted(subjects), _TOGETHER):
+        for together in pieces(sorted(subjects)):
             await self._settle_together(together, again=False)
 
     def settle_later(self, subjects: Collection[Subject]) -> None:

@@ -27,6 +27,8 @@ class SubjectRules:
     contexts: Mapping[str, str] = field(default_factory=dict)
     #: Whether ``orders-value`` is named as the remote topic of ``orders`` is.
     follow_topics: bool = True
+    #: The names so far: each is asked for again and again.
+    _targets: dict[Subject, Subject] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def mirrors(self, subject: Subject) -> bool:
         """Whether a subject is chosen, and not that of a copy from the target."""
@@ -42,6 +44,12 @@ class SubjectRules:
 
     def target(self, subject: Subject) -> Subject:
         """The subject on the target."""
+        found = self._targets.get(subject)
+        if found is None:
+            found = self._targets[subject] = self._target(subject)
+        return found
+
+    def _target(self, subject: Subject) -> Subject:
         context = self.contexts.get(subject.context, subject.context)
         mapped = self.names.get(str(subject))
         if mapped is not None:

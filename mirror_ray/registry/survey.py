@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from mirror_ray.records.schema_id_records import IdsWay
-from mirror_ray.registry.comparison import Comparison, Conflict, Found, Missing, compare, id_taken, renamed
+from mirror_ray.registry.comparison import Comparison, Conflict, Found, Lineage, Missing, compare, id_taken, renamed
 from mirror_ray.registry.order import registration_order
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, RegisteredSchema, Schema, Subject, SubjectVersion
 
@@ -222,17 +222,14 @@ def _verdicts(
 ) -> dict[SubjectVersion, Verdict]:
     order = registration_order(facts.source.values())
     verdicts: dict[SubjectVersion, Verdict] = {at: Refused(text) for at, text in order.refused.items()}
-    lineages = {subject: {one.schema.text_content for one in history} for subject, history in histories.items()}
+    lineages = {subject: Lineage.of(history) for subject, history in histories.items()}
     for at in TopologicalSorter(order.before).static_order():
         verdicts[at] = _verdict(facts, verdicts, facts.source[at], lineages[at.subject])
     return verdicts
 
 
 def _verdict(
-    facts: RegistryFacts,
-    verdicts: Mapping[SubjectVersion, Verdict],
-    source: RegisteredSchema,
-    lineage: Collection[tuple[str, str]],
+    facts: RegistryFacts, verdicts: Mapping[SubjectVersion, Verdict], source: RegisteredSchema, lineage: Lineage
 ) -> Verdict:
     for reference in source.schema.references:
         match verdicts[reference.to]:
@@ -244,7 +241,7 @@ def _verdict(
         return verdict
     if facts.way == "translated":
         found = facts.looked_up.get(source.at)
-        return verdict if found is None else Found(found)
+        return verdict if found is None or (found.deleted and lineage.is_back(source)) else Found(found)
     other = facts.target_ids.get(ContextId(subject.context, source.id))
     return verdict if other is None or other.content == schema.content else id_taken(source, schema, other)
 

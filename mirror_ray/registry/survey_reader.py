@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -13,15 +13,16 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, protocol_error
 from mirror_ray.kafka.internal_topic_reader import InternalTopicReader, keep_latest
-from mirror_ray.model.errors import NotReadyError, reached
+from mirror_ray.model.errors import reached
 from mirror_ray.model.internal_topics import schemas_topic
 from mirror_ray.records.decode import DecodedRecord
 from mirror_ray.records.schema_id_records import SCHEMA_FIELDS, IdsDecision, IdsWay, IdTranslation, decode
-from mirror_ray.registry.client import RegistryClient, RegistryRefusedError
+from mirror_ray.registry.client import RegistryRefusedError
 from mirror_ray.registry.comparison import Found
+from mirror_ray.registry.opening import open_registry
 from mirror_ray.registry.registry import SchemaRegistry, by_subject
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, RegisteredSchema, Schema, Subject, SubjectVersion
-from mirror_ray.registry.service import subject_rules
+from mirror_ray.registry.subject_rules import subject_rules
 from mirror_ray.registry.subjects import SubjectRules
 from mirror_ray.registry.survey import (
     ContextId,
@@ -40,19 +41,6 @@ from mirror_ray.registry.survey import (
 from mirror_ray.registry.together import each
 
 _PATIENCE_S: Final = 30.0
-
-
-@asynccontextmanager
-async def open_registry(cluster: ClusterSettings, client_id: str) -> AsyncIterator[SchemaRegistry]:
-    """The registry of a cluster.
-
-    Raises:
-        NotReadyError: The settings name none.
-    """
-    if cluster.registry is None:
-        raise NotReadyError(f"cluster {cluster.alias} has no schema registry: set {cluster.alias}.schema.registry.url")
-    async with RegistryClient(cluster.alias, cluster.registry, client_id=client_id) as client:
-        yield SchemaRegistry(client)
 
 
 async def survey_flow(

@@ -12,9 +12,10 @@ from mirror_ray.kafka.audit_log import AuditLog
 from mirror_ray.kafka.topic_editor import ClusterEditor
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.registry.client import RegistryRefusedError
+from mirror_ray.registry.opening import open_registry
 from mirror_ray.registry.recorded_changes import RecordedChanges
 from mirror_ray.registry.survey import SubjectLevels
-from mirror_ray.registry.survey_reader import open_registry, survey_flow
+from mirror_ray.registry.survey_reader import survey_flow
 from mirror_ray.topics.acl_sync import AclChanges
 from mirror_ray.topics.cluster_snapshot import ClusterSnapshot, NoAuthorizer, read_acls, take_snapshot
 from mirror_ray.topics.drift import Drift, DriftFinding, ExpectedDrift, Remedies, find_acl_drift, find_drift, unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +154,38 @@ async def test_a_subject_of_another_lineage_is_left_alone(
         for part in ("Mine", "Theirs", "schemas.subjects.map"):
             assert part in text
         assert (await there.contents(subject("x"))).live == {1}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("way", ["same", "translated"])
+async def test_a_schema_that_comes_back_after_it_was_deleted(
+    source: ImportRegistry, target: ImportRegistry, way: IdsWay, at_once: bool
+) -> None:
+    """It is a new version on both sides, be it mirrored between or not; a second life of the mirror changes nothing."""
+    orders = subject("orders-value")
+    async with pair(source.url, target.url) as (here, there):
+        for fields in (("a",), ("a", "b")):
+            await here.register(orders, record("Order", *fields))
+        found = mirror(here, there, way)
+        await found.mirror_all()
+        await here.delete(SubjectVersion(orders, 1))
+        if not at_once:
+            await found.mirror_all()
+            assert (await there.contents(subject("A.orders-value"))).live == {2}
+        await here.register(orders, record("Order", "a"))
+        assert (await here.contents(orders)).live == {2, 3}
+        # This registry forgets the first version then; others keep it.
+        first = SubjectVersion(orders, 1)
+        found.schemas[first] = replace(found.schemas[first], deleted=True)
+        for each in (found, found, mirror(here, there, way)):
+            await each.mirror_all()
+            live = (await there.contents(subject("A.orders-value"))).live
+            names = [await there.schema(SubjectVersion(subject("A.orders-value"), number)) for number in sorted(live)]
+            assert {one.schema.content for one in names if one is not None} == {
+                record("Order", "a", "b").content,
+                record("Order", "a").content,
+            }
+            assert not each.problems
 
 
 async def test_what_is_not_included_comes_when_it_is_needed(source: ImportRegistry, target: ImportRegistry) -> None:

@@ -29,7 +29,11 @@ MUTANTS = (
     _comparison("another lineage is continued", "if «on_target and not any(→False and not any(»one.schema"),
     _comparison(
         "the newest of equal versions is taken",
-        "for one in sorted(on_target, key=lambda one: «one.at→-one.at.version»)",
+        "key=lambda one: (one.deleted != source.deleted, «one.at→-one.at.version»)",
+    ),
+    _comparison("a deleted version will do", "key=lambda one: («one.deleted != source.deleted→False», one.at)"),
+    _comparison(
+        "what came back stays deleted", "return Missing() if «found.deleted and lineage.is_back(source)→False» else"
     ),
     _needs("a subject of another field decides", "if «subject.name == name→subject.name.startswith(need.topic)»"),
     _needs("what has an id is plain", "if «not id_exists→True»:"),

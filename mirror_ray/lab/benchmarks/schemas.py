@@ -34,7 +34,7 @@ from mirror_ray.registry.flow_schemas import FlowSchemaSync
 from mirror_ray.registry.id_topic import SchemaIdTopic
 from mirror_ray.registry.mirror import SchemaMirror
 from mirror_ray.registry.registry import SchemaRegistry
-from mirror_ray.registry.service import subject_rules
+from mirror_ray.registry.subject_rules import subject_rules
 from tests.support.import_registry import ImportRegistry
 
 #: Schemas that the others refer to.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from mirror_ray.records.schema_id_records import IdsWay
-from mirror_ray.registry.comparison import Conflict, Found, Missing, compare, renamed
+from mirror_ray.registry.comparison import Conflict, Found, Lineage, Missing, compare, renamed
 from mirror_ray.registry.schema import RegisteredSchema, Schema, SchemaReference, Subject, SubjectVersion
 
 SUBJECT = Subject(".", "A.orders-value")
@@ -18,23 +18,35 @@ def schema(text: str, *references: SchemaReference, kind: str = "AVRO") -> Schem
     return Schema(kind=kind, text=text, references=references)
 
 
-def there(text: str, version: int, schema_id: int = 7) -> RegisteredSchema:
+def there(text: str, version: int, schema_id: int = 7, *, deleted: bool = False) -> RegisteredSchema:
     """A version of the target's subject."""
-    return RegisteredSchema(at=SubjectVersion(SUBJECT, version), id=schema_id, schema=schema(text))
+    return RegisteredSchema(at=SubjectVersion(SUBJECT, version), id=schema_id, schema=schema(text), deleted=deleted)
 
 
 def compared(text: str, on_target: Sequence[RegisteredSchema], way: IdsWay, *lineage: str) -> object:
     """Version 2 of a source subject, which has the id 7, with the target's."""
     wanted = schema(text)
-    source = RegisteredSchema(at=SubjectVersion(Subject(".", "orders-value"), 2), id=7, schema=wanted)
-    texts = {schema(one).text_content for one in (text, *lineage)}
-    return compare(source, wanted, SUBJECT, on_target, way=way, lineage=texts)
+    subject = Subject(".", "orders-value")
+    source = RegisteredSchema(at=SubjectVersion(subject, 2), id=7, schema=wanted)
+    before = [
+        RegisteredSchema(at=SubjectVersion(subject, 1), id=6, schema=schema(one), deleted=True) for one in lineage
+    ]
+    return compare(source, wanted, SUBJECT, on_target, way=way, lineage=Lineage.of([*before, source]))
 
 
 def test_the_same_text_is_found_whatever_its_space_and_order() -> None:
     """The oldest version of it."""
     on_target = [there('{"b": 1, "a": 2}', 5, 9), there('{"a":2,"b":1}', 4, 8)]
     assert compared('{"a": 2, "b": 1}', on_target, "translated") == Found(on_target[1])
+
+
+def test_a_deleted_version_is_not_what_came_back() -> None:
+    """Where the source never deleted it, somebody has done so on the target, and it stays so."""
+    deleted, live = there('"int"', 1, deleted=True), there('"int"', 2)
+    assert compared('"int"', [deleted], "translated") == Found(deleted)
+    assert compared('"int"', [deleted], "translated", '"int"') == Missing()
+    assert compared('"int"', [deleted, live], "translated", '"int"') == Found(live)
+    assert compared('"int"', [deleted, live], "translated") == Found(live)
 
 
 @pytest.mark.parametrize("way", ["same", "translated"])
