@@ -15,7 +15,7 @@ from mirror_ray.model.internal_topics import schemas_topic
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch
 from mirror_ray.records.decode import DecodedRecord
-from mirror_ray.records.schema_id_records import IdsDecision, decode
+from mirror_ray.records.schema_id_records import Forgotten, IdsDecision, IdsWay, decode
 from mirror_ray.transforms.chain import TransformChain
 from mirror_ray.transforms.met_schemas import SchemaCollector
 from mirror_ray.transforms.schema_ids import SchemaIdMap
@@ -66,18 +66,22 @@ async def with_schema_ids(
     known = SchemaIdMap()
     if not translates_schema_ids(flow):
         return flow, known
-    way = None
+    way: IdsWay | None = None
     try:
         async for chunk in InternalTopicReader(target, schemas_topic(flow.name.source)).to_end(patience_s):
             if chunk.restarted:
                 known.clear()
+                way = None
             for record in chunk.records:
-                key, value, _ = record.fields()
-                entry = decode(key, value)
-                if isinstance(entry, IdsDecision):
-                    way = entry.ids
-                elif entry is not None:
-                    known.update([entry])
+                match decode(*record.fields()[:2]):
+                    case IdsDecision(ids):
+                        way = ids
+                    case Forgotten(None):
+                        way = None
+                    case None:
+                        pass
+                    case entry:
+                        known.update([entry])
     except TopicMissingError:
         pass
     if way is None or flow.schemas.ids != "auto":

@@ -68,6 +68,15 @@ async def test_the_map_and_the_way_are_read() -> None:
         assert (found.schemas.ids, known.ids, known.framing("t", "value")) == (way, {1: 11}, "framed")
 
 
+async def test_a_way_that_was_forgotten_is_none() -> None:
+    """Somebody has deleted the decision, for it to be made anew."""
+    log = LogBroker("mm2-ray-schemas.A.internal")
+    key, value = encode(IdsDecision("same"))
+    log.append([(key, value), (key, None)])
+    settings = flow(ids="auto")
+    assert (await with_schema_ids(settings, log.as_cluster()))[0] is settings
+
+
 async def test_nothing_is_asked_where_ids_stay() -> None:
     """Or where no schemas are mirrored."""
     log = LogBroker("mm2-ray-schemas.A.internal")
