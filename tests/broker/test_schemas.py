@@ -95,11 +95,17 @@ async def test_every_kind_is_read_by_the_targets_registry_alone(
         assert read.protobuf(f"A.{protobuf}", Timestamp, await copied(clusters, protobuf, 1)) == [Timestamp(seconds=5)]
         assert read.avro(f"A.{priced}", await copied(clusters, priced, 1)) == [with_price]
         assert await copied(clusters, plain, 4) == [b"", b"\0\0\0", (300_000_000).to_bytes(8, "big"), b"text"]
-        told = [event.text for event in await system.coordinator.events(100)]
-        assert any(f"each value of topic {plain} is copied as it is" in text for text in told)
+        await wait_until_async(
+            lambda: told(system, f"each value of topic {plain} is copied as it is"), 30.0, "an event"
+        )
         found = {status.subject: status for status in await system.coordinator.schemas("A->B")}
         assert found[f"{avro}-value"].state == "mirrored"
         assert found[f"{avro}-value"].target_subject == f"A.{avro}-value"
+
+
+async def told(system: LocalSystem, text: str) -> bool:
+    """Whether an event says so."""
+    return any(text in event.text for event in await system.coordinator.events(100))
 
 
 async def test_guids_in_headers(
@@ -109,7 +115,8 @@ async def test_guids_in_headers(
     topic = make_topic(clusters.a)
     write = SchemaWriter(clusters.a, source_registry.url)
     await aside(lambda: register(source_registry.url, "Money", MONEY))
-    first, second = ({"id": number, "price": {"cents": number}} for number in (1, 2))
+    # What is shorter than an id with its magic byte this deserializer refuses, wherever the schema is said.
+    first, second = ({"id": number << 40, "price": {"cents": number}} for number in (1, 2))
     priced = PRICED | {"doc": "the second"}
 
     def wrote(schema: dict[str, Any], value: dict[str, Any]) -> None:

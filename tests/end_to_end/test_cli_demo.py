@@ -22,18 +22,18 @@ _FLOWS = ("A->B", "B->A")
 _MIRRORED = {("orders-value", 1, "A.orders-value", 2), ("clicks-value", 1, "B.clicks-value", 2)}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_demo_copies_both_ways_and_is_not_taken(clusters: Clusters, tmp_path: Path) -> None:
     """Everything comes up and moves, schemas too; other clusters under the same aliases are refused; all arrives."""
     name = f"demo-{os.getpid()}"
     other = mm2_file(tmp_path / "other.properties", clusters, "A->B.enabled = true")
-    command = [PROGRAM, "demo", "--registry", "--for", "150", "--name", name]
+    command = [PROGRAM, "demo", "--registry", "--for", "300", "--name", name]
     errors = (tmp_path / "stderr").open("w+")
     with errors, subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=errors, text=True) as demo:
         assert demo.stdout is not None
         shown, address = _until_copying(iter(demo.stdout.readline, ""))
-        wait_until(lambda: _schemas(address) == _MIRRORED, 30, "schemas are not on both sides")
-        wait_until(lambda: _translated(address) > 0, 30, "no schema id was translated")
+        wait_until(lambda: _schemas(address) == _MIRRORED, 90, "schemas are not on both sides")
+        wait_until(lambda: _translated(address) > 0, 90, "no schema id was translated")
         for options in ((), ("--yes",), ("--dry-run",)):
             refused = mirror_ray("up", other, *options, "--name", name, exit_code=2).stderr
             for cluster in clusters:
