@@ -17,7 +17,7 @@ from mirror_ray.registry.registry import SchemaRegistry, SubjectContents, by_sub
 from mirror_ray.registry.schema import RegisteredSchema, Subject, SubjectVersion
 from mirror_ray.registry.subject_settings import SubjectSettings
 from mirror_ray.registry.subjects import SubjectRules
-from mirror_ray.registry.together import pieces
+from mirror_ray.registry.together import each, pieces
 
 
 class SchemaMirror:
@@ -137,9 +137,7 @@ class SchemaMirror:
 
     async def _know(self, targets: Collection[Subject]) -> None:
         """Look at subjects of the target."""
-        for together in pieces(sorted(targets)):
-            there = await asyncio.gather(*map(self._look, together))
-            self._registration.know(dict(zip(together, there, strict=True)))
+        self._registration.know(await each(sorted(targets), self._look))
 
     async def _look(self, subject: Subject) -> list[RegisteredSchema]:
         """What a subject of the target has; what is known of it is not asked for again."""
@@ -189,7 +187,7 @@ class SchemaMirror:
         async def read(at: SubjectVersion) -> RegisteredSchema | None:
             return await self._source.schema(at) or await self._source.schema(at, deleted=True)
 
-        return [schema for schema in await asyncio.gather(*map(read, wanted)) if schema is not None]
+        return [schema for schema in (await each(wanted, read)).values() if schema is not None]
 
     def _deleted_since(self, *, again: bool) -> dict[SubjectVersion, RegisteredSchema]:
         """What was soft-deleted on the source, and is not on the target; ``again``: what was refused before, too."""

@@ -14,7 +14,7 @@ from mirror_ray.registry.registration import SchemaRegistration
 from mirror_ray.registry.registry import Mode, SchemaRegistry
 from mirror_ray.registry.schema import Subject
 from mirror_ray.registry.subjects import SubjectRules
-from mirror_ray.registry.together import pieces
+from mirror_ray.registry.together import each, pieces
 
 #: Subjects that are settled again in one round: ten thousand of them, in turn, are no load.
 _AGAIN_TOGETHER: Final = 4
@@ -64,8 +64,7 @@ class SubjectSettings:
     async def open(self, targets: Collection[Subject]) -> None:
         """Have subjects of the target take something: those that were closed as the source's are, are opened."""
         if self._copies_modes:
-            for together in pieces(sorted(targets)):
-                await asyncio.gather(*map(self._open, together))
+            await each(sorted(targets), self._open)
 
     def is_urgent(self, subject: Subject) -> bool:
         """Whether the target's subject is new, or lets too much in for the moment."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSettings, RegistrySettings
 from mirror_ray.model.errors import ConfigError, MirrorError
@@ -17,16 +17,12 @@ from mirror_ray.registry.client import RegistryClient
 from mirror_ray.registry.comparison import both
 from mirror_ray.registry.registry import SchemaRegistry
 from mirror_ray.registry.schema import DEFAULT_CONTEXT, Schema, SubjectVersion
+from mirror_ray.registry.together import pieces
 from mirror_ray.transforms.framing import Framing
 from mirror_ray.transforms.met_schemas import MOST_MET, NOTHING_MET, MetSchemas, SchemasWanted
 from mirror_ray.transforms.schema_ids import SchemaIdMap, SchemaIdRules
 from mirror_ray.verification.job import CompareJob
 from mirror_ray.verification.topic_schemas import DifferentSchema, TopicSchemas
-
-_T = TypeVar("_T")
-
-#: Schemas that are asked for at once.
-_AT_ONCE: Final = 64
 
 _Found: TypeAlias = DifferentSchema | Literal["same", "unknown"]
 
@@ -109,10 +105,10 @@ class SchemaCheck:
 
     async def _ask(self, met: Collection[MetSchemas]) -> None:
         candidates = {schema for one in met for _, schema in one.candidates}
-        for some in _pieces(candidates):
+        for some in pieces(list(candidates)):
             there = await asyncio.gather(*map(self._source.find, some))
             self._exists |= {schema: one is not None for schema, one in zip(some, there, strict=True)}
-        for schemas in _pieces({schema for one in met for schema in one.schemas}):
+        for schemas in pieces(list({schema for one in met for schema in one.schemas})):
             compared = await asyncio.gather(*map(self._compare, schemas))
             self._found |= dict(zip(schemas, compared, strict=True))
 
@@ -157,12 +153,6 @@ class SchemaCheck:
                 )
         if met.overflowed:
             yield f"more than {MOST_MET:,} schema ids are in the records of a partition; the others were not looked up"
-
-
-def _pieces(schemas: Collection[_T]) -> Iterator[Sequence[_T]]:
-    """What is asked for one after the other."""
-    ordered = list(schemas)
-    return (ordered[first : first + _AT_ONCE] for first in range(0, len(ordered), _AT_ONCE))
 
 
 def _order(schema: int | bytes) -> tuple[bool, int | bytes]:
