@@ -20,6 +20,7 @@ from tests.support.class_archive import share_classes
 from tests.support.clusters import Clusters, KafkaCluster, TopicMaker
 from tests.support.import_registry import ImportRegistry
 from tests.support.kafka import create_topic
+from tests.support.waiting import PATIENCE
 
 # Ray reads it once, when a test module first imports it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -58,6 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item, tier in tiers.items():
         if tier in TIERS:
             item.add_marker(tier)
+        own = item.get_closest_marker("timeout")
+        if own is not None:
+            item.add_marker(pytest.mark.timeout(own.args[0] * PATIENCE), append=False)
     items.sort(key=lambda item: TIERS.index(tiers[item]) if tiers[item] in TIERS else len(TIERS))
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from mirror_ray.config.transforms import translates_schema_ids
 from mirror_ray.failover.clusters import FailoverClusters
 from mirror_ray.failover.records_at import Fingerprint, records_at
 from mirror_ray.groups.translated_offset import TranslatedGroups
@@ -16,6 +17,7 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.model.patterns import compile_patterns
 from mirror_ray.offsets.translation import ReadableBounds
+from mirror_ray.transforms.framing import without_ids
 
 #: Partitions of each cluster that are read at once.
 _AT_ONCE: Final = 16
@@ -32,7 +34,7 @@ class _Pair(NamedTuple):
 
 
 async def verify(clusters: FailoverClusters, offsets: TranslatedGroups, *, with_source: bool) -> dict[str, Any]:
-    """Compare value, key, headers and timestamp of the record at each exact offset.
+    """Compare value, key, headers and timestamp of the record at each exact offset; schema ids where they stay.
 
     Without the source, only whether the offset lies within the log.
     """
@@ -102,12 +104,15 @@ async def _records(
     for partition, offset in sorted(wanted):
         offsets[partition].append(offset)
     committed = clusters.isolation_level == "read_committed"
+    compared = without_ids if any(map(translates_schema_ids, (clusters.ahead, clusters.back))) else bytes
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def read(partition: TopicPartition) -> dict[tuple[TopicPartition, int], Fingerprint]:
         async with slots:
             end = logs[partition].end
-            found = await records_at(cluster, partition, offsets[partition], end, committed=committed)
+            found = await records_at(
+                cluster, partition, offsets[partition], end, committed=committed, compared=compared
+            )
         return {(partition, offset): record for offset, record in found.items()}
 
     of_partitions = await asyncio.gather(*map(read, offsets))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from mirror_ray.kafka.partition_reader import fetch_at
 from mirror_ray.model.names import TopicPartition
 from mirror_ray.records.batch import RecordBatch, iter_batches
 from mirror_ray.records.batch import verify as verify_checksum
-from mirror_ray.records.decode import records_of
+from mirror_ray.records.decode import DecodedRecord, records_of
 from mirror_ray.records.read_committed import CommittedOnly
 
 #: A broker answers at least one batch whole, and little more; as much more as the offsets are close to one another.
@@ -37,11 +37,18 @@ class Fingerprint(NamedTuple):
 
 
 async def records_at(
-    cluster: ClusterConnections, partition: TopicPartition, offsets: Sequence[int], end: int, *, committed: bool
+    cluster: ClusterConnections,
+    partition: TopicPartition,
+    offsets: Sequence[int],
+    end: int,
+    *,
+    committed: bool,
+    compared: Callable[[bytes], bytes] = bytes,
 ) -> dict[int, Fingerprint]:
     """The first record that a consumer sees from each offset on, where there is one before ``end``.
 
-    ``offsets``: ascending. ``committed``: records of aborted transactions are none.
+    ``offsets``: ascending. ``committed``: records of aborted transactions are none. ``compared``: what counts of a
+    record's key, value and headers.
     """
     ids = {partition: cluster.metadata.topics[partition.topic].topic_id}
     connection = await answered(cluster, cluster.connect(cluster.metadata.leader(partition), "verify"))
@@ -56,8 +63,10 @@ async def records_at(
         if not batches:
             break
         before = done
-        for offset, record in _first_from(batches, CommittedOnly(fetched.aborted if committed else ()), offsets[done:]):
-            found[offset] = record
+        select = CommittedOnly(fetched.aborted if committed else ())
+        for offset, record, append_time in _first_from(batches, select, offsets[done:]):
+            digest = blake2b(compared(record.tail), digest_size=16).digest()
+            found[offset] = Fingerprint(record.timestamp, append_time, digest)
             done += 1
         position = batches[-1].next_offset
         most_bytes = min(2 * most_bytes, _MOST_BYTES) if done - before > 1 else _LEAST_BYTES
@@ -66,8 +75,11 @@ async def records_at(
 
 def _first_from(
     batches: Sequence[RecordBatch], select: CommittedOnly, offsets: Sequence[int]
-) -> Iterator[tuple[int, Fingerprint]]:
-    """Yield offsets, from the first on, with the records that they lead to, as far as these are in the batches."""
+) -> Iterator[tuple[int, DecodedRecord, bool]]:
+    """Yield offsets, from the first on, with the records that they lead to, as far as these are in the batches.
+
+    The last of each: whether the broker has set the timestamp.
+    """
     waiting = iter(offsets)
     wanted = next(waiting, None)
     for batch in batches:
@@ -79,8 +91,6 @@ def _first_from(
                 break
             if record.offset < wanted:
                 continue
-            digest = blake2b(record.tail, digest_size=16).digest()
-            fingerprint = Fingerprint(record.timestamp, batch.is_log_append_time, digest)
             while wanted is not None and record.offset >= wanted:
-                yield wanted, fingerprint
+                yield wanted, record, batch.is_log_append_time
                 wanted = next(waiting, None)

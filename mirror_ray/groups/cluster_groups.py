@@ -21,6 +21,8 @@ from mirror_ray.model.subscription import Subscription
 
 #: A cluster that says nothing for so long does not answer.
 _PATIENCE_S: Final = 20.0
+#: A group coordinator that loads or moves for longer holds a failover up: what has just started has much to load.
+_COORDINATOR_S: Final = 15.0
 #: Within this time the offsets of a transaction that was committed are in place.
 _SETTLING_S: Final = 5.0
 _SETTLING_PAUSE_S: Final = 0.2
@@ -56,7 +58,7 @@ class ClusterGroups:
 
     def __init__(self, cluster: ClusterConnections, group_filter: GroupFilter) -> None:
         self._cluster, self._filter = cluster, group_filter
-        self._coordinators = GroupCoordinators(cluster)
+        self._coordinators = GroupCoordinators(cluster, patience_s=_COORDINATOR_S)
 
     async def list(self) -> dict[str, ListedGroup]:
         """All of these groups."""

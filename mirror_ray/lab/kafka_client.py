@@ -18,7 +18,7 @@ from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.load_record import LoadRecord, PlacedRecord
 from mirror_ray.model.errors import MirrorError
 
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 180.0
 _READ_AT_ONCE: Final = 20_000
 #: A broker that was killed comes back after seconds; librdkafka would wait up to ten.
 _QUICK_RECONNECT: Final = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500}

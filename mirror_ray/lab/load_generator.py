@@ -13,7 +13,7 @@ from mirror_ray.lab.background import BackgroundThread
 from mirror_ray.model.errors import MirrorError
 
 _TICK_S: Final = 0.02
-_FLUSH_S: Final = 60.0
+_FLUSH_S: Final = 180.0
 
 
 class ProducedRecord(NamedTuple):

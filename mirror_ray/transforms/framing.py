@@ -95,6 +95,15 @@ def ids_in(tail: bytes) -> tuple[list[PlacedId], frozenset[SchemaField]]:
     return found, frozenset(without)
 
 
+def without_ids(tail: bytes) -> bytes:
+    """A record's bytes with zeros for whatever looks like an id in it: the same before and after ids are translated."""
+    changed = bytearray(tail)
+    for _, at, schema in ids_in(tail)[0]:
+        size = len(schema) if isinstance(schema, bytes) else _ID_BYTES
+        changed[at : at + size] = bytes(size)
+    return bytes(changed)
+
+
 def _in_headers(tail: bytes, at: int) -> Iterator[PlacedId]:
     count, at = read_varint(tail, at)
     for _ in range(count):

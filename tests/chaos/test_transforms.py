@@ -144,7 +144,13 @@ async def _groups_stand_at_their_records(pair: Clusters, pairs: dict[TopicPartit
     }
     await commit_many(pair.a, groups)
     async with group_sync(pair, f"{next(iter(pairs)).topic}-.*", transforms=SETTINGS) as carrying:
-        await carrying.round()
+
+        async def translated() -> bool:
+            # What a round does not find within a second the next one has.
+            await carrying.round()
+            return not any("being read" in (place.reason or "") for place in partition_statuses(carrying).values())
+
+        await wait_until_async(translated, 60, "every offset is translated")
         places = partition_statuses(carrying)
     for group, offsets in groups.items():
         for partition, offset in offsets.items():

@@ -10,6 +10,7 @@ _needs = mutants_of("registry/needs", "registry/needs")
 _subjects = mutants_of("registry/subjects", "registry/subjects")
 _map = mutants_of("transforms/schema_ids", "transforms/schema_ids", "replication/schema_ids_partition")
 _waits = mutants_of("replication/partition_waits", "replication/schema_ids_partition")
+_framing = mutants_of("transforms/framing", "transforms/schema_ids")
 _flow = mutants_of("replication/flow_schema_ids", "replication/flow_schema_ids")
 _kernel = kernel_mutants_of("schema_ids", "transforms/schema_ids", "transforms/met_schemas")
 
@@ -49,6 +50,9 @@ MUTANTS = (
     _map(
         "a waiting record never goes on",
         'return issue.kind == "missing-id" and «not knows(self.known, issue.schema)→True»',
+    ),
+    _framing(
+        "GUIDs tell a record from its copy", "size = len(schema) if «isinstance(schema, bytes)→False» else _ID_BYTES"
     ),
     _waits("a partition goes on without its id", "or self.transforms is None or «self.transforms.lacks→False»:"),
     _waits("what waits is not fetched again", "        self.fetch_offset = «self.process_offset→self.fetch_offset»"),

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.debian import program
+from tests.support.waiting import PATIENCE
 
 _START_S = 30.0
 _POLL_S = 0.05
@@ -62,12 +63,14 @@ class Page:
             AssertionError: It was not in time; with what the page shows.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s * PATIENCE):
                 while not await self.evaluate(f"!!({expression})"):  # noqa: ASYNC110 - a page has no event for us
                     await asyncio.sleep(_POLL_S)
                 return
         shown = await self.evaluate("document.body.innerText")
-        raise AssertionError(f"not within {timeout_s:g} s: {expression}; errors {self.errors}; the page: {shown}")
+        raise AssertionError(
+            f"not within {timeout_s * PATIENCE:g} s: {expression}; errors {self.errors}; the page: {shown}"
+        )
 
     async def open(self, url: str) -> None:
         """Go there, and wait until it is loaded."""
@@ -146,7 +149,7 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
 async def _port(path: Path) -> int:
     """The browser writes its port into a file of two lines."""
     text = ""
-    async with asyncio.timeout(_START_S):
+    async with asyncio.timeout(_START_S * PATIENCE):
         while "\n" not in text:
             await asyncio.sleep(_POLL_S)
             text = await asyncio.to_thread(_text, path)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from mirror_ray.lab.devcluster import DevCluster
 from tests.support import command_process
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def mirror_ray(
     Raises:
         AssertionError: It ended with another exit code, or had to be ended; the text has all of its output.
     """
-    command = [PROGRAM, *arguments]
+    command, timeout_s = [PROGRAM, *arguments], timeout_s * PATIENCE
     done = command_process.run(command, environment(env), timeout_s)
     end = f"not done within {timeout_s:g} s" if done.exit_code is None else f"exit {done.exit_code}"
     assert end == f"exit {exit_code}", f"mirror-ray {' '.join(arguments)}: {end}, not {exit_code}\n{done.out}{done.err}"

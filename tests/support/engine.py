@@ -13,6 +13,7 @@ from mirror_ray.model.assignment import Assignment, PartitionReport
 from mirror_ray.model.fault import FaultKind, PartitionFault
 from mirror_ray.model.names import FlowPartition, TopicPartition
 from mirror_ray.replication.engine import ReplicationEngine
+from tests.support.waiting import PATIENCE
 
 _POLL_S = 0.02
 
@@ -61,14 +62,16 @@ class Engine:
     async def until(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
         """Read reports until ``condition`` holds."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s * PATIENCE):
                 self.look()
                 while not condition():
                     await asyncio.sleep(_POLL_S)
                     self.look()
         except TimeoutError:
             states = [f"{r.partition}: {r.state} {r.position}/{r.source_end} {r.reason}" for r in self.reports.values()]
-            raise AssertionError(f"not within {timeout_s:g} s: {what}; {states[:8]}; {self.events[-8:]}") from None
+            raise AssertionError(
+                f"not within {timeout_s * PATIENCE:g} s: {what}; {states[:8]}; {self.events[-8:]}"
+            ) from None
 
     async def caught_up(
         self, timeout_s: float = 30.0, but: Collection[TopicPartition] = ()

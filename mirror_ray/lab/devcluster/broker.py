@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mirror_ray.jars.maven import kafka_program
-from mirror_ray.lab.devcluster.process import GuardedProcess
+from mirror_ray.lab.devcluster.process import START_S, GuardedProcess
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
 
@@ -69,7 +69,7 @@ class Broker(GuardedProcess):
         if done.returncode != 0:
             raise MirrorError(f"kafka-storage could not format {self.directory}: {(done.stdout + done.stderr).strip()}")
 
-    def start(self, timeout_s: float = 60.0) -> None:
+    def start(self, timeout_s: float = START_S) -> None:
         """Start it, unless it runs, and wait until it serves; raises MirrorError with the end of its log if not."""
         self.launch()
         self.wait_started(timeout_s)
@@ -82,7 +82,7 @@ class Broker(GuardedProcess):
             [*self.program("kafka.Kafka", *self._jvm_options, "-Djava.awt.headless=true"), str(self._properties_path)]
         )
 
-    def wait_started(self, timeout_s: float = 60.0) -> None:
+    def wait_started(self, timeout_s: float = START_S) -> None:
         """Wait until the broker is unfenced and serves. Raises as `start` does."""
         with self.log_path.open("rb") as log:
             log.seek(self.log_start)

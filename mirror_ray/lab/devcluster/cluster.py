@@ -19,6 +19,7 @@ from mirror_ray.jars.maven import ensure_jars
 from mirror_ray.lab.devcluster.broker import Broker
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreType
 from mirror_ray.lab.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.process import START_S
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.writing import writing
 
@@ -142,7 +143,7 @@ class DevCluster:
                 size += log.stat().st_size if log.parent.name.rpartition("-")[0] == topic else 0
         return size
 
-    def start(self, timeout_s: float = 60.0) -> Self:
+    def start(self, timeout_s: float = START_S) -> Self:
         """Start all brokers that don't run, and wait until they serve. Raises MirrorError if one does not."""
         ensure_jars()
         atexit.register(self._kill)

@@ -14,6 +14,8 @@ from typing import Final
 from mirror_ray.lab.devcluster.guard import guarded
 from mirror_ray.model.errors import MirrorError
 
+#: How long a program may take to start: twenty times what it takes where nothing else runs.
+START_S: Final = 180.0
 _POLL_S: Final = 0.02
 #: How many lines of its log are shown of a program that does not start.
 _LAST_LINES: Final = 30

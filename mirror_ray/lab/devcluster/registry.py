@@ -15,7 +15,7 @@ from urllib.parse import quote
 from mirror_ray.jars.archives import APICURIO, ensure_archive
 from mirror_ray.jars.maven import java_command
 from mirror_ray.lab.devcluster.ports import free_port
-from mirror_ray.lab.devcluster.process import GuardedProcess
+from mirror_ray.lab.devcluster.process import START_S, GuardedProcess
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
 
@@ -71,7 +71,7 @@ class ApicurioRegistry(GuardedProcess):
         """As ``schema.registry.url`` has it."""
         return f"http://127.0.0.1:{self.port}{_API}"
 
-    def start(self, timeout_s: float = 60.0) -> Self:
+    def start(self, timeout_s: float = START_S) -> Self:
         """Start it, unless it runs, and wait until it answers; raises MirrorError with the end of its log if not."""
         self.launch()
         try:
@@ -98,7 +98,7 @@ class ApicurioRegistry(GuardedProcess):
         settings = [f"-D{key}={value}" for key, value in properties.items()]
         self.run([java_command(), *self._jvm_options, *settings, "-jar", str(program)], directory=self.dir)
 
-    def wait_started(self, timeout_s: float = 60.0) -> None:
+    def wait_started(self, timeout_s: float = START_S) -> None:
         """Wait until it answers. Raises as `start` does."""
         self.wait_ready(self._answers, timeout_s)
 

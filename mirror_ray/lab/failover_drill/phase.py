@@ -22,7 +22,7 @@ from mirror_ray.lab.kafka_client import client_config
 _STOPPED_WITHIN_S: Final = 1.0
 #: How many groups are stopped at a time.
 _AT_ONCE: Final = 20
-_EMPTY_WITHIN_S: Final = 60.0
+_EMPTY_WITHIN_S: Final = 180.0
 _POLL_S: Final = 0.3
 
 

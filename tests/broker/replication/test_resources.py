@@ -57,8 +57,10 @@ async def test_memory_is_bounded_while_the_target_stands_still(
             most / MIB,
             spent,
         )
-        assert engine.most_buffered_bytes <= BUFFER_BYTES + 2 * 16 * MIB
-        assert most <= 2 * (BUFFER_BYTES + 2 * 16 * MIB)
+        # An answer may go beyond its limit by a batch (KIP-74).
+        most_bytes = BUFFER_BYTES + 2 * (16 * MIB + MIB)
+        assert engine.most_buffered_bytes <= most_bytes
+        assert most <= 2 * most_bytes
         await engine.caught_up(60)
         log.info("resident in the end %.0f MiB more", (psutil.Process().memory_info().rss - before) / MIB)
         assert engine.core.report().buffered_bytes == 0
