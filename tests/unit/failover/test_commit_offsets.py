@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from mirror_ray.groups.commit_rules import ACTIVE
 from mirror_ray.groups.translated_offset import TranslatedOffset
 from mirror_ray.kafka.cluster import ClusterConnections
 from mirror_ray.kafka.errors import ErrorInfo, error_info
+from mirror_ray.kafka.group_coordinators import COORDINATOR_LOAD_IN_PROGRESS
 from mirror_ray.kafka.group_listing import ListedGroup
 from mirror_ray.model.committed_offset import CommittedOffset
 from mirror_ray.model.filters import GroupFilter
@@ -178,6 +180,15 @@ async def test_any_number_of_groups_is_asked_in_portions(monkeypatch: pytest.Mon
         name: number for number, name in enumerate(names)
     }
     assert at_once == [10, 10, 5]
+
+
+async def test_a_coordinator_that_loads_is_waited_for() -> None:
+    """As one does after its broker's start, for seconds where groups are many."""
+    since_s = time.monotonic()
+    brokers = GroupBrokers({"g": 1}, {"g": FetchedState({"orders": {0: Fetched(7)}})})
+    brokers.trouble = lambda *_: COORDINATOR_LOAD_IN_PROGRESS if time.monotonic() - since_s < 2.5 else 0
+    groups = ClusterGroups(brokers.coordinators_of().cluster, GroupFilter((".*",), ()))
+    assert (await groups.committed(["g"]))["g"][TopicPartition("orders", 0)].offset == 7
 
 
 def test_a_group_that_comes_back_from_a_merged_topic() -> None:

@@ -124,6 +124,7 @@ class _Cluster:
         self._brokers = brokers
         self._connections: dict[int, _Connection] = {}
         self.metadata = SimpleNamespace(brokers={})
+        self.settings = SimpleNamespace(alias="A")
 
     async def refresh(self, topics: Collection[str]) -> SimpleNamespace:
         self.metadata = SimpleNamespace(brokers=dict.fromkeys(self._brokers.brokers))
