@@ -13,15 +13,20 @@ from mirror_ray.config.files import read_regular
 from mirror_ray.config.loaded import ConfigNote, LoadedConfig
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
+from mirror_ray.config.strimzi import is_mirror_maker_2, load_mirror_maker_2
 from mirror_ray.model.errors import ConfigError
 
 _YAML_SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Room for some ten thousand topics by name.
 _LARGEST_BYTES: Final = 1 << 20
+#: In a resource of its operator, at least.
+_STRIMZI: Final = "KafkaMirrorMaker2"
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> LoadedConfig:
-    """Load ``mm2.properties`` or a native YAML file; the suffix decides which it is, else the content.
+    """Load ``mm2.properties``, a native YAML file, or Strimzi's ``KafkaMirrorMaker2`` resource.
+
+    The suffix decides whether it is YAML, else the content.
 
     ``environ``: what the ``env`` config provider reads; the process's environment by default.
 
@@ -33,7 +38,11 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     content = _read(path)
     try:
         if _is_native(path, content):
-            return _noted(load_native(content.decode("utf-8"), environ))
+            text = content.decode("utf-8")
+            document = read_document(text) if _STRIMZI in text else None
+            if is_mirror_maker_2(document):
+                return _noted(load_mirror_maker_2(document, environ))
+            return _noted(load_native(text, environ))
         # Java reads properties as Latin-1; other characters are written as \\u escapes.
         return _noted(load_mm2(content.decode("latin-1"), environ))
     except UnicodeDecodeError as error:
@@ -73,4 +82,5 @@ def _is_native(path: Path, content: bytes) -> bool:
         document = read_document(content.decode("utf-8"))
     except (ConfigError, UnicodeDecodeError):
         return False
-    return isinstance(document, dict) and isinstance(document.get("clusters"), dict)
+    is_native = isinstance(document, dict) and isinstance(document.get("clusters"), dict)
+    return is_native or is_mirror_maker_2(document)

@@ -56,8 +56,17 @@ def load_mm2(text: str, environ: Mapping[str, str]) -> LoadedConfig:
     Raises:
         ConfigError: With one sentence for each mistake in the file, naming its key.
     """
+    return load_entries(read_entries(text), environ)
+
+
+def load_entries(entries: Mapping[str, str], environ: Mapping[str, str]) -> LoadedConfig:
+    """The same of keys and values, as they are written.
+
+    Raises:
+        ConfigError: With one sentence for each mistake, naming its key.
+    """
     problems: list[str] = []
-    properties = resolve_references(read_entries(text), environ, problems)
+    properties = resolve_references(entries, environ, problems)
     try:
         return _checked(properties, environ, problems)
     except ConfigError as error:

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka.admin import AdminClient
 from kio.index import load_entity_module
 from kio.static.constants import EntityType
 
+from mirror_ray.config.load import load_settings
 from mirror_ray.config.providers import STANDARD_PROVIDERS
 from mirror_ray.config.secrets import Secret
 from mirror_ray.config.settings import ClusterSettings, SaslSettings, SecuritySettings, SslSettings
+from mirror_ray.config.strimzi_security import SECRETS_DIRECTORY
 from mirror_ray.kafka.admin import ClusterAdmin
 from mirror_ray.kafka.cluster import CONTROL, ClusterConnections
 from mirror_ray.kafka.security import ClientSecurity
@@ -95,6 +98,44 @@ async def test_scram_over_tls_lets_us_in_with_any_store(scram_cluster: DevListen
     settings = _settings(scram_cluster, security)
     assert await _cluster_id(settings) == scram_cluster.cluster_id
     assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == scram_cluster.cluster_id
+
+
+async def test_the_secrets_of_a_resource_of_strimzi_let_us_in(
+    scram_cluster: DevListener, tls_cluster: DevListener, tmp_path: Path
+) -> None:
+    """Mounted as in a pod: a password, certificates of authorities and of a client; raw and by librdkafka."""
+    user = {"secretName": "user", "password": "password"}
+    client = {"secretName": "user", "certificate": "user.crt", "key": "user.key"}
+    for cluster, authentication in (
+        (scram_cluster, {"type": "scram-sha-512", "username": "admin", "passwordSecret": user}),
+        (tls_cluster, {"type": "tls", "certificateAndKey": client}),
+    ):
+        settings = _of_resource(cluster, authentication, tmp_path)
+        assert await _cluster_id(settings) == cluster.cluster_id
+        assert await asyncio.to_thread(_cluster_id_by_librdkafka, settings) == cluster.cluster_id
+
+
+def _of_resource(cluster: DevListener, authentication: dict[str, Any], directory: Path) -> ClusterSettings:
+    stores = cluster.client_properties(store_type="PEM")
+    keys = {"ca/ca.crt": Path(stores["ssl.truststore.location"]).read_text(encoding="utf-8")}
+    keys["user/password"] = "admin-secret"
+    if "ssl.keystore.location" in stores:
+        both = Path(stores["ssl.keystore.location"]).read_text(encoding="utf-8")
+        keys |= dict.fromkeys(("user/user.crt", "user/user.key"), both)
+    for key, text in keys.items():
+        (directory / key).parent.mkdir(exist_ok=True)
+        (directory / key).write_text(text, encoding="utf-8")
+    source = {
+        "alias": "A",
+        "bootstrapServers": cluster.bootstrap,
+        "tls": {"trustedCertificates": [{"secretName": "ca", "pattern": "*.crt"}]},
+        "authentication": authentication,
+    }
+    spec = {"target": {"alias": "B", "bootstrapServers": cluster.bootstrap}, "mirrors": [{"source": source}]}
+    path = directory / "mirror.yaml"
+    resource = {"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaMirrorMaker2", "spec": spec}
+    path.write_text(yaml.safe_dump(resource), encoding="utf-8")
+    return load_settings(path, {SECRETS_DIRECTORY: str(directory)}).settings.clusters["A"]
 
 
 async def test_wrong_password_is_told_without_it(scram_cluster: DevListener) -> None:
