@@ -37,6 +37,9 @@ def up(
     *,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return at once; `down` ends it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would change, and change nothing.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="With --dry-run: exit 1 where it would change something.")
+    ] = False,
     until_caught_up: Annotated[
         bool,
         typer.Option(
@@ -61,6 +64,8 @@ def up(
     """
     if detach and (until_caught_up or for_s is not None):
         raise ConfigError("--detach returns at once: leave out --until-caught-up and --for, or leave out --detach")
+    if exit_code and not dry_run:
+        raise ConfigError("--exit-code is for --dry-run: give both, or leave it out")
     from mirror_ray.config.load import load_settings
 
     loaded = load_settings(config)
@@ -70,8 +75,8 @@ def up(
             say(f"note: {note}", "yellow")
     if dry_run:
         check_clusters(settings)
-        _show_difference(settings, name, address, replicators)
-        return
+        differs = _show_difference(settings, name, address, replicators)
+        raise typer.Exit(1 if exit_code and differs else 0)
     agree = partial(_agree, name, settings, replicators, yes=yes)
     starting = runtime.start(
         settings, name, address, replicators=replicators, detach=detach, agree=agree, check=begin_check(settings)
@@ -155,7 +160,8 @@ def _announce(settings: MirrorSettings, name: str, started: runtime.StartedSyste
         )
 
 
-def _show_difference(settings: MirrorSettings, name: str, address: str | None, replicators: int | None) -> None:
+def _show_difference(settings: MirrorSettings, name: str, address: str | None, replicators: int | None) -> bool:
+    """Say what would change; returns whether anything would."""
     from mirror_ray.config.difference import changed
 
     try:
@@ -164,6 +170,7 @@ def _show_difference(settings: MirrorSettings, name: str, address: str | None, r
     except NotRunningError:
         found = changed(None, settings)
     say_changed(f"{name} would be", found)
+    return not found.nothing
 
 
 def _run(started: runtime.StartedSystem, *, until_caught_up: bool, for_s: float | None) -> None:

@@ -48,6 +48,22 @@ def test_up_says_what_it_changes(coordinator: FakeCoordinator, run: Run, config:
     assert coordinator.commands == []
 
 
+def test_a_pipeline_learns_by_the_exit_code_what_would_change(
+    coordinator: FakeCoordinator, run: Run, config: Path
+) -> None:
+    """1 where something would, 2 where it is refused, as without a dry run."""
+    coordinator.before = coordinator.configuration = load_settings(config).settings
+    asked = ("up", config, "--dry-run", "--exit-code")
+    assert run(*asked).exit_code == 0
+    config.write_text(CONFIG + "A->B.topics = orders\n")
+    changed = run(*asked)
+    assert (changed.exit_code, "topics.include: .* -> orders" in changed.stderr) == (1, True)
+    assert run("up", config, "--exit-code").exit_code == 2
+    coordinator.errors["apply"] = ConfigError("A->B: target cluster B now has the cluster id X")
+    assert run(*asked).exit_code == 2
+    assert coordinator.commands == []
+
+
 def test_up_changes_no_running_system_unasked(
     coordinator: FakeCoordinator, run: Run, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
