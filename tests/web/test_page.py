@@ -15,6 +15,7 @@ from mirror_ray.observe.status import ElasticStatus
 from mirror_ray.observe.system_snapshot import SystemSnapshot
 from tests.support.browser import Page, browser
 from tests.support.factories import flow_schemas, group_partition_status, group_status, schema_status
+from tests.support.waiting import PATIENCE
 from tests.unit.observe.values import FLOW, PROBLEM, partition, picture
 from tests.web.fakes import TOKEN, FakeSystem, Site, kept
 
@@ -288,10 +289,10 @@ _CONTRAST = """(() => {
 
 
 async def test_five_thousand_partitions_stay_quick(there: Site, page: Page) -> None:
-    """A view of all topics, and one of a topic's partitions, are there within a second."""
+    """A view of all topics, and one of a topic's partitions, are there within a second, where nothing else runs."""
     there.show(picture(topics=500, partitions=10))
     for view, text in (("topics", "100 of 500"), ("topic/A-%3EB/topic-499", "A->B, to A.topic-499")):
         began_s = time.monotonic()
         await page.evaluate(f"location.hash = '#/{view}'")
         await page.wait(f"document.querySelector('#view').innerText.includes('{text}')")
-        assert time.monotonic() - began_s < 1.0, view
+        assert time.monotonic() - began_s < PATIENCE, view

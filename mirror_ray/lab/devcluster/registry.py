@@ -20,6 +20,8 @@ from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
 
 _API: Final = "/apis/ccompat/v7"
+#: The first of a kind is slow: its parser is loaded.
+_REGISTER_S: Final = 60.0
 
 #: It answers requests by the dozen here; what compiling well and collecting in parallel would save, it does not earn.
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -119,7 +121,8 @@ class ApicurioRegistry(GuardedProcess):
     def register(self, subject: str, schema: str, kind: str) -> int:
         """Register a schema under a subject and return its id; raises MirrorError if it is refused."""
         body = json.dumps({"schema": schema, "schemaType": kind})
-        with self._request("POST", f"/subjects/{quote(subject, safe='')}/versions", body) as answer:
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        with self._request("POST", path, body, timeout_s=_REGISTER_S) as answer:
             text = answer.read().decode()
             if answer.status != http.client.OK:
                 raise MirrorError(f"{self.title} does not register {subject}: {answer.status} {text[:200]}")
@@ -142,7 +145,9 @@ class ApicurioRegistry(GuardedProcess):
             return False
 
     @contextmanager
-    def _request(self, method: str, path: str, body: str | None = None) -> Iterator[http.client.HTTPResponse]:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=5.0)) as connection:
+    def _request(
+        self, method: str, path: str, body: str | None = None, *, timeout_s: float = 5.0
+    ) -> Iterator[http.client.HTTPResponse]:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)) as connection:
             connection.request(method, f"{_API}{path}", body, {"Content-Type": "application/json"})
             yield connection.getresponse()
