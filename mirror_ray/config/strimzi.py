@@ -25,7 +25,7 @@ _PODS: Final = "it is about the pods of Kafka Connect, which there are none of"
 _CONNECT: Final = "it is Kafka Connect's, which is not used"
 _PLUGIN: Final = "it is about Kafka Connect's plugin and tasks, which there are none of"
 _SPEC: Final[Mapping[str, str | None]] = {
-    **dict.fromkeys(("target", "mirrors", "clusters")),
+    **dict.fromkeys(("target", "mirrors")),
     "connectCluster": "flows run without Kafka Connect, and go to the target that each of them names",
     "replicas": "say --replicators N, or scale N",
     "rack": "the zone of a node is not looked up: write consumer.client.rack in sourceConnector.config",
@@ -46,9 +46,15 @@ _PATTERNS: Final = {
     "groupsBlacklistPattern": "groups.exclude",
 }
 _CONNECTORS: Final = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
-_MIRROR: Final[Mapping[str, str | None]] = dict.fromkeys(
-    (*_PATTERNS, *_CONNECTORS, "source", "sourceCluster", "targetCluster")
-)
+_MIRROR: Final[Mapping[str, str | None]] = dict.fromkeys((*_PATTERNS, *_CONNECTORS))
+#: Of each layout; what the other one has beside it says nothing.
+_IN_V1: Final[Mapping[str, str | None]] = {
+    "source": None,
+    **dict.fromkeys(
+        ("sourceCluster", "targetCluster", "clusters"), "spec.target and each mirror's source are the clusters"
+    ),
+}
+_BEFORE_V1: Final[Mapping[str, str | None]] = dict.fromkeys(("clusters", "sourceCluster", "targetCluster"))
 _CONNECTOR: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("tasksMax", "config", "state", "pause")),
     **dict.fromkeys(("version", "autoRestart", "listOffsets", "alterOffsets"), _PLUGIN),
@@ -80,7 +86,7 @@ def load_mirror_maker_2(document: Mapping[str, Any], environ: Mapping[str, str])
         found.problems.append(f"apiVersion: write {_GROUP}v1")
     _put_annotations(found, document.get("metadata"))
     spec = found.mapping(document.get("spec"), "spec", required=True)
-    _check_fields(found, spec, "spec", _SPEC)
+    _check_fields(found, spec, "spec", {**_SPEC, **_layout(spec, "clusters")})
     _put_clusters(found, spec)
     # MM2 itself emits heartbeats in every direction.
     found.put("emit.heartbeats.enabled", False, "spec.mirrors")
@@ -114,9 +120,23 @@ def _check_fields(
             found.notes.append(ConfigNote(kind="ignored", key=f"{path}.{name}", text=reason))
 
 
+def _is_v1(spec: Mapping[str, Any]) -> bool:
+    return "target" in spec or "clusters" not in spec
+
+
+def _layout(spec: Mapping[str, Any], *names: str) -> dict[str, str | None]:
+    """Which of these fields, that one layout has, are known in a resource's layout."""
+    known = _IN_V1 if _is_v1(spec) else _BEFORE_V1
+    return {name: known[name] for name in names if name in known}
+
+
 def _put_clusters(found: ResourceProperties, spec: Mapping[str, Any]) -> None:
     aliases: list[str] = []
-    for path, cluster in _clusters(found, spec):
+    clusters = [
+        (path, cluster, put_providers(found, found.mapping(cluster.get("config"), f"{path}.config"), f"{path}.config"))
+        for path, cluster in _clusters(found, spec)
+    ]
+    for path, cluster, config in clusters:
         _check_fields(found, cluster, path, _CLUSTER)
         alias = cluster.get("alias")
         if not isinstance(alias, str) or not alias:
@@ -127,7 +147,6 @@ def _put_clusters(found: ResourceProperties, spec: Mapping[str, Any]) -> None:
         if cluster.get("bootstrapServers") is None:
             found.problems.append(f"{path}.bootstrapServers: missing; write host:port, more separated by commas")
         found.put(f"{alias}.bootstrap.servers", cluster.get("bootstrapServers"), f"{path}.bootstrapServers")
-        config = put_providers(found, found.mapping(cluster.get("config"), f"{path}.config"), f"{path}.config")
         put_security(found, alias, cluster, path)
         for key, value in config.items():
             found.put(f"{alias}.{key}", value, f"{path}.config.{key}")
@@ -136,7 +155,7 @@ def _put_clusters(found: ResourceProperties, spec: Mapping[str, Any]) -> None:
 
 def _clusters(found: ResourceProperties, spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield clusters with their paths: of ``v1`` the target and each mirror's source, else those that are listed."""
-    if "target" not in spec and "clusters" in spec:
+    if not _is_v1(spec):
         yield from found.items(spec["clusters"], "spec.clusters")
         return
     yield "spec.target", found.mapping(spec.get("target"), "spec.target", required=True)
@@ -149,13 +168,14 @@ def _mirrors(found: ResourceProperties, spec: Mapping[str, Any]) -> Iterator[_Mi
     mirrors = found.items(spec.get("mirrors"), "spec.mirrors")
     if not mirrors:
         found.problems.append("spec.mirrors: missing; each of its items is a flow")
+    known = {**_MIRROR, **_layout(spec, "source", "sourceCluster", "targetCluster")}
     for path, fields in mirrors:
-        _check_fields(found, fields, path, _MIRROR)
+        _check_fields(found, fields, path, known)
         source = found.mapping(fields.get("source"), f"{path}.source").get("alias")
-        ends = (source, target) if "target" in spec else (fields.get("sourceCluster"), fields.get("targetCluster"))
+        ends = (source, target) if _is_v1(spec) else (fields.get("sourceCluster"), fields.get("targetCluster"))
         if all(ends):
             yield _Mirror(path, fields, "->".join(map(str, ends)))
-        elif "target" not in spec:
+        elif not _is_v1(spec):
             found.problems.append(f"{path}: sourceCluster and targetCluster are the aliases of its two clusters")
 
 

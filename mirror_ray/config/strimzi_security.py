@@ -74,6 +74,8 @@ def put_security(found: ResourceProperties, alias: str, cluster: Mapping[str, An
     if cluster.get("authentication") is not None:
         authentication = found.mapping(cluster["authentication"], at)
         with_sasl = _put_authentication(found, alias, authentication, at)
+        if authentication.get("type") == "tls" and not with_tls:
+            found.problems.append(f"{at}.type: a client's certificate is shown over TLS: write {path}.tls, too")
     protocol = f"SASL_{'SSL' if with_tls else 'PLAINTEXT'}" if with_sasl else "SSL" if with_tls else "PLAINTEXT"
     found.put(f"{alias}.security.protocol", protocol, at if with_sasl else f"{path}.tls" if with_tls else path)
 

@@ -105,6 +105,16 @@ def test_a_connector_that_does_not_run_is_off(load: Load) -> None:
         assert any(note.kind == "off" and note.key.endswith("sourceConnector") for note in found.notes)
 
 
+def test_what_the_other_layout_has_says_nothing(load: Load) -> None:
+    """As in resources that were converted."""
+    resource = v1(sourceCluster="north", targetCluster="south")
+    resource["spec"] |= {"clusters": [], "connectCluster": "south"}
+    found = loaded(load, resource)
+    assert found.settings == loaded(load, v1()).settings
+    others = {"spec.clusters", "spec.connectCluster", "spec.mirrors[0].sourceCluster", "spec.mirrors[0].targetCluster"}
+    assert others < {note.key for note in found.notes if note.kind == "ignored"}
+
+
 def test_annotations_stand_for_keys_at_the_top(load: Load) -> None:
     """Of the system, which the resource has no place for."""
     resource = v1()
@@ -230,11 +240,16 @@ def test_config_providers_of_a_cluster_are_the_systems(load: Load, secrets: dict
     }
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="${env:WHO}" password='
     config = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{jaas}"${{secrets:kafka/user:password}}";'}
-    source = resource["spec"]["mirrors"][0]["source"]
-    source["authentication"] = {"type": "custom", "sasl": True, "config": config}
-    sasl = loaded(load, resource, WHO="me", **secrets).settings.clusters["east"].security.sasl
-    assert sasl is not None
-    assert (sasl.username, revealed(sasl.password)) == ("me", "tiger")
+    authentication = {"type": "custom", "sasl": True, "config": config}
+    resource["spec"]["mirrors"][0]["source"]["authentication"] = authentication
+    before = v1beta2()
+    # The cluster with the providers comes last.
+    before["spec"]["clusters"][0]["authentication"] = authentication
+    before["spec"]["clusters"][1]["config"] = resource["spec"]["target"]["config"]
+    for each in (resource, before):
+        sasl = loaded(load, each, WHO="me", **secrets).settings.clusters["east"].security.sasl
+        assert sasl is not None
+        assert (sasl.username, revealed(sasl.password)) == ("me", "tiger")
 
 
 def in_mirror(name: str, value: Any) -> dict[str, Any]:
@@ -285,6 +300,22 @@ def in_mirror(name: str, value: Any) -> dict[str, Any]:
         ),
         (document({"target": {}, "mirrors": []}, "v1"), "spec.mirrors: missing; each of its items is a flow"),
         (document({"clusters": [], "mirrors": [{}]}, "v1beta2"), "spec.mirrors[0]: sourceCluster and targetCluster"),
+        (
+            v1(
+                {
+                    "authentication": {
+                        "type": "tls",
+                        "certificateAndKey": {"secretName": "user", "certificate": "user.crt"},
+                    }
+                }
+            ),
+            "spec.mirrors[0].source.authentication.type: a client's certificate is shown over TLS",
+        ),
+        (
+            document({"clusters": [], "mirrors": [{"source": {"alias": "east"}}]}, "v1beta2"),
+            "spec.mirrors[0].source: unknown field",
+        ),
+        (document({"mirrors": [{}]}, "v1"), "spec.target: missing; write KEY: VALUE below it"),
         ({"kind": "KafkaMirrorMaker2", "apiVersion": "v1"}, "apiVersion: write kafka.strimzi.io/v1"),
     ],
 )
