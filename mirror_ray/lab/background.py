@@ -18,7 +18,7 @@ class BackgroundThread:
     ``_run`` returns soon after ``_stopping`` is set. An error that it raises is raised again by ``check`` and ``stop``.
     """
 
-    def __init__(self, name: str, *, stop_timeout_s: float = 120.0) -> None:
+    def __init__(self, name: str, *, stop_timeout_s: float = 360.0) -> None:
         """``name`` is the thread's, in messages; ``stop_timeout_s``: how long ``stop`` waits for the thread's end."""
         self.name = name
         self._stop_timeout_s = stop_timeout_s

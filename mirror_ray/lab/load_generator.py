@@ -43,7 +43,7 @@ class LoadGenerator(BackgroundThread):
         *,
         tick_s: float = _TICK_S,
         limit: int | None = None,
-        stop_timeout_s: float = 120.0,
+        stop_timeout_s: float = 360.0,
     ) -> None:
         """``config`` is the producer's, ``next_record`` makes the record of a number; numbers begin at 0.
 
