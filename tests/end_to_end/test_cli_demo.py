@@ -67,14 +67,14 @@ def _until_copying(lines: Iterator[str]) -> tuple[str, str]:
 
 def _schemas(address: str) -> set[tuple[str, int, str, int | None]]:
     """What is shown of schemas: subjects and ids on both sides."""
-    with urlopen(f"{address}/api/v1/schemas", timeout=10) as answer:
+    with urlopen(f"{address}/api/v1/schemas", timeout=60) as answer:
         rows = json.load(answer)
     return {(row["subject"], row["source_id"], row["target_subject"], row["target_id"]) for row in rows}
 
 
 def _translated(address: str) -> int:
     """How many schema ids in copied records have become those of the target's registry."""
-    with urlopen(f"{address}/metrics", timeout=10) as answer:
+    with urlopen(f"{address}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return sum(
         int(float(count)) for count in re.findall(r"(?m)^mirror_ray_schema_ids_translated_total\S* (\S+)$", text)

@@ -96,7 +96,7 @@ def test_a_detached_system_by_the_command_line(clusters: Clusters, name: str, tm
 
     processes = family(own)
     mirror_ray("down", "--name", name)
-    _, left = psutil.wait_procs(processes, timeout=5)
+    _, left = psutil.wait_procs(processes, timeout=20)
     assert left == []
     mirror_ray("status", "--name", name, exit_code=1)
     for topic in (still, moving):

@@ -82,7 +82,7 @@ class Scene:
         return [name for name, seen in told.items() if not seen]
 
     def _texts(self) -> set[str]:
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
             families = text_string_to_metric_families(answer.read().decode())
         samples = (sample for family in families for sample in family.samples)
         return {sample.labels["text"] for sample in samples if sample.name == "mirror_ray_problem"}

@@ -53,7 +53,7 @@ class Head:
         for each in everything:
             if each.is_running():
                 each.kill()
-        psutil.wait_procs(list(everything), timeout=10)
+        psutil.wait_procs(list(everything), timeout=40)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     def _is_ours(self, process: psutil.Process) -> bool:

@@ -48,7 +48,7 @@ class Prometheus:
 
     def _get(self, what: str, **parameters: str) -> Any:
         address = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             return json.load(answer)["data"]
 
 

@@ -73,7 +73,7 @@ class ImportRegistry(GuardedProcess):
         return True
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5.0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30.0)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None)
             response = connection.getresponse()
