@@ -13,14 +13,12 @@ from mirror_ray.config.files import read_regular
 from mirror_ray.config.loaded import ConfigNote, LoadedConfig
 from mirror_ray.config.mm2 import load_mm2
 from mirror_ray.config.native import load_native
-from mirror_ray.config.strimzi import is_mirror_maker_2, load_mirror_maker_2
+from mirror_ray.config.strimzi import KIND, is_mirror_maker_2, load_mirror_maker_2
 from mirror_ray.model.errors import ConfigError
 
 _YAML_SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Room for some ten thousand topics by name.
 _LARGEST_BYTES: Final = 1 << 20
-#: In a resource of its operator, at least.
-_STRIMZI: Final = "KafkaMirrorMaker2"
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> LoadedConfig:
@@ -39,7 +37,7 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     try:
         if _is_native(path, content):
             text = content.decode("utf-8")
-            document = read_document(text) if _STRIMZI in text else None
+            document = read_document(text) if KIND in text else None
             if is_mirror_maker_2(document):
                 return _noted(load_mirror_maker_2(document, environ))
             return _noted(load_native(text, environ))

@@ -10,14 +10,15 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from mirror_ray.config.keys import nearest
-from mirror_ray.config.loaded import MOST_LISTED, ConfigNote, LoadedConfig
+from mirror_ray.config.loaded import ConfigNote, LoadedConfig, config_error
 from mirror_ray.config.mm2 import load_entries
 from mirror_ray.config.strimzi_properties import ResourceProperties
 from mirror_ray.config.strimzi_security import put_providers, put_security, secrets_directory
 from mirror_ray.model.errors import ConfigError
 
 _GROUP: Final = "kafka.strimzi.io/"
-_KIND: Final = "KafkaMirrorMaker2"
+#: Of the resource.
+KIND: Final = "KafkaMirrorMaker2"
 #: Annotations that stand for keys at the top of the file, which the resource has no place for.
 _ANNOTATION: Final = "mirror-ray/"
 
@@ -69,7 +70,7 @@ class _Mirror(NamedTuple):
 
 def is_mirror_maker_2(document: object) -> TypeGuard[dict[str, Any]]:
     """Whether a document is such a resource."""
-    return isinstance(document, dict) and document.get("kind") == _KIND
+    return isinstance(document, dict) and document.get("kind") == KIND
 
 
 def load_mirror_maker_2(document: Mapping[str, Any], environ: Mapping[str, str]) -> LoadedConfig:
@@ -93,7 +94,7 @@ def load_mirror_maker_2(document: Mapping[str, Any], environ: Mapping[str, str])
     for mirror in _mirrors(found, spec):
         _put_mirror(found, mirror)
     if found.problems:
-        raise ConfigError(*found.problems[:MOST_LISTED])
+        raise config_error(found.problems, ())
     try:
         loaded = load_entries(found.texts, environ)
     except ConfigError as error:

@@ -17,7 +17,7 @@ class ResourceProperties:
         texts: The values.
         paths: Where each key is in the resource; aliases and flows have entries, too.
         notes: What has no effect.
-        problems: A sentence for each mistake.
+        problems: A sentence for each mistake, which may be there several times.
         of_kubernetes: Names of the config providers that read Secrets and ConfigMaps.
     """
 
@@ -49,7 +49,9 @@ class ResourceProperties:
         if isinstance(value, dict):
             return value
         if value is not None or required:
-            self._report(f"{path}: {'missing' if value is None else 'not a mapping'}; write KEY: VALUE below it")
+            self.problems.append(
+                f"{path}: {'missing' if value is None else 'not a mapping'}; write KEY: VALUE below it"
+            )
         return {}
 
     def items(self, value: object, path: str) -> list[tuple[str, dict[str, Any]]]:
@@ -57,7 +59,7 @@ class ResourceProperties:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._report(f"{path}: not a list")
+            self.problems.append(f"{path}: not a list")
             return []
         paths = [f"{path}[{number}]" for number in range(len(value))]
         return [(each, self.mapping(item, each)) for each, item in zip(paths, value, strict=True)]
@@ -69,7 +71,7 @@ class ResourceProperties:
         if isinstance(name, str) and isinstance(key, str) and name and key:
             return self.mounted(name, key)
         if value is not None:
-            self._report(f"{path}: secretName and {key_field} name a Secret and its key")
+            self.problems.append(f"{path}: secretName and {key_field} name a Secret and its key")
         return ""
 
     def mounted(self, secret: str, key: str) -> str:
@@ -91,7 +93,3 @@ class ResourceProperties:
             return self.mounted(place.rpartition("/")[2], key)
 
         return _REFERENCE.sub(mounted, text)
-
-    def _report(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)

@@ -35,8 +35,12 @@ _TYPES: Final = ("tls", *_LOGINS, "oauth", "custom")
 _CUSTOM: Final = ("sasl.", "ssl.keystore.")
 _OAUTH: Final = "sasl.oauthbearer.client.credentials.client."
 _OAUTH_FIELDS: Final = frozenset({"type", "clientId", "clientSecret", "tokenEndpointUri", "scope"})
-_OAUTH_IGNORED: Final = frozenset({"accessTokenIsJwt", "enableMetrics", "includeAcceptHeader", "maxTokenExpirySeconds"})
-_OAUTH_RETRIES: Final = frozenset({"connectTimeoutSeconds", "httpRetries", "httpRetryPauseMs", "readTimeoutSeconds"})
+_OAUTH_IGNORED: Final = frozenset(
+    {
+        *("accessTokenIsJwt", "enableMetrics", "includeAcceptHeader", "maxTokenExpirySeconds"),
+        *("connectTimeoutSeconds", "httpRetries", "httpRetryPauseMs", "readTimeoutSeconds"),
+    }
+)
 
 
 def secrets_directory(environ: Mapping[str, str]) -> str:
@@ -136,7 +140,7 @@ def _put_login(found: ResourceProperties, alias: str, fields: Mapping[str, Any],
 
 def _put_client_credentials(found: ResourceProperties, alias: str, fields: Mapping[str, Any], path: str) -> None:
     for name in fields:
-        if name in _OAUTH_IGNORED | _OAUTH_RETRIES:
+        if name in _OAUTH_IGNORED:
             text = "tokens are fetched again before they expire and are checked by the broker"
             found.notes.append(ConfigNote(kind="ignored", key=f"{path}.{name}", text=text))
         elif name not in _OAUTH_FIELDS:

@@ -43,7 +43,7 @@ async def records_at(
     end: int,
     *,
     committed: bool,
-    compared: Callable[[bytes], bytes] = bytes,
+    compared: Callable[[bytes], bytes],
 ) -> dict[int, Fingerprint]:
     """The first record that a consumer sees from each offset on, where there is one before ``end``.
 

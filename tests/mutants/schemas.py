@@ -10,7 +10,7 @@ _needs = mutants_of("registry/needs", "registry/needs")
 _subjects = mutants_of("registry/subjects", "registry/subjects")
 _map = mutants_of("transforms/schema_ids", "transforms/schema_ids", "replication/schema_ids_partition")
 _waits = mutants_of("replication/partition_waits", "replication/schema_ids_partition")
-_framing = mutants_of("transforms/framing", "transforms/schema_ids")
+_framing = mutants_of("transforms/framing", "transforms/framing")
 _flow = mutants_of("replication/flow_schema_ids", "replication/flow_schema_ids")
 _kernel = kernel_mutants_of("schema_ids", "transforms/schema_ids", "transforms/met_schemas")
 

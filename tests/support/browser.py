@@ -62,15 +62,14 @@ class Page:
         Raises:
             AssertionError: It was not in time; with what the page shows.
         """
+        timeout_s *= PATIENCE
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s * PATIENCE):
+            async with asyncio.timeout(timeout_s):
                 while not await self.evaluate(f"!!({expression})"):  # noqa: ASYNC110 - a page has no event for us
                     await asyncio.sleep(_POLL_S)
                 return
         shown = await self.evaluate("document.body.innerText")
-        raise AssertionError(
-            f"not within {timeout_s * PATIENCE:g} s: {expression}; errors {self.errors}; the page: {shown}"
-        )
+        raise AssertionError(f"not within {timeout_s:g} s: {expression}; errors {self.errors}; the page: {shown}")
 
     async def open(self, url: str) -> None:
         """Go there, and wait until it is loaded."""

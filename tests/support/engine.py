@@ -61,17 +61,16 @@ class Engine:
 
     async def until(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
         """Read reports until ``condition`` holds."""
+        timeout_s *= PATIENCE
         try:
-            async with asyncio.timeout(timeout_s * PATIENCE):
+            async with asyncio.timeout(timeout_s):
                 self.look()
                 while not condition():
                     await asyncio.sleep(_POLL_S)
                     self.look()
         except TimeoutError:
             states = [f"{r.partition}: {r.state} {r.position}/{r.source_end} {r.reason}" for r in self.reports.values()]
-            raise AssertionError(
-                f"not within {timeout_s * PATIENCE:g} s: {what}; {states[:8]}; {self.events[-8:]}"
-            ) from None
+            raise AssertionError(f"not within {timeout_s:g} s: {what}; {states[:8]}; {self.events[-8:]}") from None
 
     async def caught_up(
         self, timeout_s: float = 30.0, but: Collection[TopicPartition] = ()

@@ -27,7 +27,7 @@ from mirror_ray.records.schema_id_records import (
 from mirror_ray.transforms import FilterByKey, InsertHeader, Record
 from mirror_ray.transforms.chain import NamedTransform, TransformChain, TransformedRecords
 from mirror_ray.transforms.columns import RecordColumns, columns_of
-from mirror_ray.transforms.framing import Framing, without_ids
+from mirror_ray.transforms.framing import Framing
 from mirror_ray.transforms.loading import TransformChains
 from mirror_ray.transforms.schema_ids import SchemaIdMap, SchemaIdRules, TopicSchemaIds
 from tests.support.kernels import needs_kernel, without_kernel
@@ -340,18 +340,3 @@ def test_in_one_pass_ids_come_out_the_same(records: list[Fields], key: Framing, 
         assert [one.tail for one in records_of(made[0].batch)] == [
             one.tail for one in columns.decoded(range(len(columns)))
         ]
-
-
-def test_without_ids_a_record_is_what_it_was_before_they_were_translated() -> None:
-    """In the fields and in their headers; all else still tells records from one another."""
-    guids = (b"__key_schema_id", b"\x01" + GUID)
-    before = [(framed(17, b"key"), framed(18, b"value"), ()), (b"key", framed(17), (guids,))]
-    entries = [*KNOWN, FieldDecision(SOURCE.topic, "key", True), FieldDecision(SOURCE.topic, "value", True)]
-    done = run(before, entries, native=False)
-    after = [record.tail for record in done.records.decoded(done.kept)]
-    tails = [record_tail(*fields) for fields in before]
-    assert not set(after) & set(tails)
-    assert [*map(without_ids, after)] == [*map(without_ids, tails)]
-    assert without_ids(tails[0]) != without_ids(record_tail(framed(17, b"key"), framed(18, b"other"), ()))
-    plain = record_tail(b"key", b"\0\0\0", ((guids[0], GUID),))
-    assert without_ids(plain) == plain
