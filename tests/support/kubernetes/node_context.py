@@ -1,0 +1,71 @@
+"""What the pods of a node have of their node."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.support.kubernetes.node_api import UNREACHABLE, NodeApi
+from tests.support.kubernetes.pod_images import Images
+from tests.support.kubernetes.pod_network import PodAddresses
+
+Object = dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class NodeContext:
+    """A node: its name, addresses, resources, images, and the API by which it tells what happens."""
+
+    api: NodeApi
+    name: str
+    address: str
+    directory: Path
+    images: Images
+    resources: dict[str, str]
+    dns_address: str
+    domain: str
+    addresses: PodAddresses = field(init=False)
+    _background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something meanwhile; the task is held until it has ended."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    def event(self, pod: Object, reason: str, message: str, kind: str = "Normal") -> None:
+        """Tell what happened to a pod, to whom `kubectl describe` shows it."""
+        sys.stderr.write(f"{self.name} {pod['metadata']['namespace']}/{pod['metadata']['name']} {reason}: {message}\n")
+        self.in_background(self._tell(pod, reason, message, kind))
+
+    async def _tell(self, pod: Object, reason: str, message: str, kind: str) -> None:
+        metadata, now = pod["metadata"], datetime.now(UTC)
+        moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = {
+            "metadata": {"namespace": metadata["namespace"], "name": f"{metadata['name']}.{now.timestamp():.6f}"},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "reason": reason,
+            "message": message[:1024],
+            "type": kind,
+            "source": {"component": "kubelet", "host": self.name},
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "count": 1,
+        }
+        # Events are told once or not at all.
+        try:
+            await self.api.create(f"/api/v1/namespaces/{metadata['namespace']}/events", event)
+        except UNREACHABLE as error:
+            sys.stderr.write(f"{self.name}: an event is lost: {error}\n")

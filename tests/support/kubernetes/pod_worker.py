@@ -1,0 +1,349 @@
+"""A pod of a node, from when it is bound to it until it is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.support.kubernetes import pod_network, pod_status
+from tests.support.kubernetes.node_api import UNREACHABLE, ApiError
+from tests.support.kubernetes.node_context import NodeContext
+from tests.support.kubernetes.pod_container import ContainerRunner, Surroundings
+from tests.support.kubernetes.pod_environment import command_of, environment, references, service_links
+from tests.support.kubernetes.pod_images import runs_as
+from tests.support.kubernetes.pod_process import MemoryGroup, Sandbox, StartError, dropped_capabilities
+from tests.support.kubernetes.pod_status import ContainerRecord, time_text
+from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError, mounts_of
+
+Object = dict[str, Any]
+
+_VOLUMES_AGAIN_S = 1.0
+_REFRESHED_EACH_S = 5.0
+_TOLD_TOGETHER_S = 0.05
+_TOLD_AGAIN_S = 1.0
+_SHM_OPTIONS = "mode=1777,size=65536k"
+
+
+class PodWorker:
+    """Brings a pod up, tells of it, and ends it."""
+
+    def __init__(self, node: NodeContext, pod: Object) -> None:
+        self.node, self.pod = node, pod
+        self.directory = node.directory / "pods" / pod["metadata"]["uid"]
+        self.address = ""
+        self._sandbox: Sandbox | None = None
+        self._started_at = pod.get("status", {}).get("startTime") or time_text()
+        self._dirty, self._ending = asyncio.Event(), asyncio.Event()
+        self._grace_s: float | None = None
+        self._is_over = False
+        self._is_shutdown = False
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._volumes = PodVolumes(node.api, pod, self.directory / "volumes", node.resources)
+        self._init = [self._runner(container, is_init=True) for container in pod["spec"].get("initContainers", [])]
+        self._main = [self._runner(container, is_init=False) for container in pod["spec"]["containers"]]
+        self.take(pod)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.pod["metadata"]["namespace"], self.pod["metadata"]["name"]
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.key[0]}/pods/{self.key[1]}"
+
+    @property
+    def _hostname(self) -> str:
+        return str(self.pod["spec"].get("hostname") or self.pod["metadata"]["name"])[:63].rstrip("-.")
+
+    def runner(self, name: str) -> ContainerRunner | None:
+        """A container by its name."""
+        return next((one for one in [*self._init, *self._main] if one.record.name == name), None)
+
+    def take(self, pod: Object) -> None:
+        """The pod has changed in the API."""
+        told = self.pod.get("status", {})
+        self.pod = pod | {"status": told | pod.get("status", {})}
+        self._volumes.pod = self.pod
+        if "deletionTimestamp" in pod["metadata"]:
+            self.end(float(pod["metadata"].get("deletionGracePeriodSeconds", 30)))
+
+    def end(self, grace_s: float, *, shutdown: bool = False) -> None:
+        """End it; a second time only the shorter of two graces counts."""
+        self._grace_s = grace_s if self._grace_s is None else min(grace_s, self._grace_s)
+        self._is_shutdown = self._is_shutdown or shutdown
+        self._ending.set()
+
+    async def run(self) -> None:
+        """All of its life."""
+        telling = asyncio.create_task(self._keep_telling())
+        living = asyncio.create_task(self._live())
+        ending = asyncio.create_task(self._ending.wait())
+        await asyncio.wait([living, ending], return_when=asyncio.FIRST_COMPLETED)
+        if living.done() and not living.cancelled() and living.exception() is not None:
+            self.node.event(self.pod, "FailedSync", repr(living.exception()), "Warning")
+        if not self._ending.is_set():
+            await self._release()
+            await ending
+        await self._stop_containers(living)
+        await self._release()
+        self._is_over = True
+        telling.cancel()
+        await self._tell_until_told()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        MemoryGroup.remove_all(self.node.name, self.pod["metadata"]["uid"])
+        if "deletionTimestamp" in self.pod["metadata"]:
+            await self._finalise()
+
+    async def _live(self) -> None:
+        if pod_status.phase(self._policy, *self._records()) in {"Succeeded", "Failed"}:
+            return
+        self._changed()
+        await self._prepare_volumes()
+        while self._sandbox is None:
+            await self._try_sandbox()
+        refreshing = asyncio.create_task(self._keep_volumes())
+        try:
+            for runner in self._init:
+                await runner.run()
+                if runner.record.exit_code != 0:
+                    return
+            async with asyncio.TaskGroup() as group:
+                for runner in self._main:
+                    # One that ended before the node was lost, and is not to run again, does not.
+                    if "terminated" not in runner.record.state or runner.starts_again:
+                        group.create_task(runner.run())
+        finally:
+            refreshing.cancel()
+
+    @property
+    def _policy(self) -> str:
+        return str(self.pod["spec"].get("restartPolicy", "Always"))
+
+    def _records(self) -> tuple[list[ContainerRecord], list[ContainerRecord]]:
+        return [one.record for one in self._init], [one.record for one in self._main]
+
+    def _runner(self, container: Object, *, is_init: bool) -> ContainerRunner:
+        policy = "OnFailure" if is_init and self._policy == "Always" else self._policy
+        record = _record_of(container, self.pod, is_init=is_init, policy=policy)
+        around = Surroundings(
+            node=self.node,
+            pod=lambda: self.pod,
+            directory=self.directory,
+            address=lambda: self.address,
+            spec=self._spec,
+            changed=self._changed,
+        )
+        return ContainerRunner(container, policy, around, record)
+
+    async def _prepare_volumes(self) -> None:
+        told = ""
+        while True:
+            try:
+                await self._volumes.prepare()
+                return
+            except (VolumeError, *UNREACHABLE) as error:
+                if str(error) != told:
+                    told = str(error)
+                    self.node.event(self.pod, "FailedMount", told, "Warning")
+            await asyncio.sleep(_VOLUMES_AGAIN_S)
+
+    async def _keep_volumes(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESHED_EACH_S)
+            # What was deleted meanwhile stays as it was in the pod.
+            with suppress(VolumeError, *UNREACHABLE):
+                await self._volumes.prepare()
+
+    async def _try_sandbox(self) -> None:
+        try:
+            await self._make_sandbox()
+        except (StartError, pod_network.NetworkError) as error:
+            self.node.event(self.pod, "FailedCreatePodSandBox", str(error), "Warning")
+            await self._release()
+            await asyncio.sleep(_VOLUMES_AGAIN_S)
+
+    async def _make_sandbox(self) -> None:
+        shm = self.directory / "shm"
+        shm.mkdir(exist_ok=True)
+        memory = [{"path": str(shm), "options": _SHM_OPTIONS}, *self._volumes.in_memory()]
+        self._sandbox = await Sandbox.start(self.directory, self._hostname, memory)
+        self.address = self.node.addresses.take()
+        await pod_network.connect(self._sandbox.pid, self.pod["metadata"]["uid"], self.address, self.node.address)
+        spec, namespace = self.pod["spec"], self.key[0]
+        texts = {
+            "hosts": pod_network.hosts(spec, self._hostname, self.address, self.node.domain, namespace),
+            "hostname": self._hostname + "\n",
+            "resolv.conf": pod_network.resolver(spec, namespace, self.node.dns_address, self.node.domain),
+        }
+        for name, text in texts.items():
+            (self.directory / name).write_text(text)
+        told = self.pod.get("status", {}) | {"podIP": self.address, "podIPs": [{"ip": self.address}]}
+        self.pod["status"] = told | {"hostIP": self.node.address, "hostIPs": [{"ip": self.node.address}]}
+        self._changed()
+
+    async def _spec(self, container: Object, directory: Path) -> Object:
+        assert self._sandbox is not None
+        image = self.node.images.find(container["image"])
+        user = runs_as(image, self.pod, container)
+        data = await self._referenced(container)
+        services = (await self.node.api.get("/api/v1/services"))["items"]
+        links = service_links(services, self.key[0], enabled=self.pod["spec"].get("enableServiceLinks", True))
+        given = {"HOSTNAME": self._hostname, "HOME": user.home} | image.variables | links
+        variables = environment(self.pod, container, given, lambda *named: data.get(named), self.node.resources)
+        command = command_of(container, image.config, variables)
+        if not command:
+            raise StartError("no command specified")
+        security = container.get("securityContext", {})
+        layers = {name: directory / name for name in ("upper", "work", "merged")}
+        if not security.get("readOnlyRootFilesystem"):
+            # Each run begins with the image as it is.
+            for name in ("upper", "work"):
+                shutil.rmtree(layers[name], ignore_errors=True)
+        for layer in layers.values():
+            layer.mkdir(exist_ok=True)
+        return {
+            "sandbox_pid": self._sandbox.pid,
+            "root": {"lower": str(image.path), "read_only": bool(security.get("readOnlyRootFilesystem"))}
+            | {name: str(path) for name, path in layers.items()},
+            "mounts": self._system_mounts(container, directory) + self._mounts(container, variables),
+            "command": command,
+            "environment": variables,
+            "directory": container.get("workingDir") or image.config.get("WorkingDir") or "/",
+            "uid": user.uid,
+            "gid": user.gid,
+            "groups": list(user.groups),
+            "dropped_capabilities": dropped_capabilities(security),
+            "no_new_privileges": security.get("allowPrivilegeEscalation") is False,
+        }
+
+    def _mounts(self, container: Object, variables: dict[str, str]) -> list[Object]:
+        names = [volume["name"] for volume in self.pod["spec"].get("volumes", [])]
+        return mounts_of(container, variables, {name: self._volumes.path(name) for name in names})
+
+    def _system_mounts(self, container: Object, directory: Path) -> list[Object]:
+        last_words = directory / "termination-log"
+        last_words.write_bytes(b"")
+        last_words.chmod(0o666)
+        sources = {f"/etc/{name}": self.directory / name for name in ("hosts", "hostname", "resolv.conf")}
+        sources |= {"/dev/shm": self.directory / "shm"}  # noqa: S108 - the container's
+        sources |= {container.get("terminationMessagePath", "/dev/termination-log"): last_words}
+        return [{"source": str(path), "target": target, "read_only": False} for target, path in sources.items()]
+
+    async def _referenced(self, container: Object) -> dict[tuple[str, str], dict[str, str]]:
+        """The data of what a container's environment names, so far as it is there."""
+        found = {}
+        for kind, name in references(container):
+            path = f"/api/v1/namespaces/{self.key[0]}/{kind.lower()}s/{name}"
+            try:
+                data = (await self.node.api.get(path)).get("data", {})
+            except ApiError as error:
+                if not error.is_missing:
+                    raise
+                continue
+            decoded = (
+                {key: base64.b64decode(value).decode() for key, value in data.items()} if kind == "secret" else data
+            )
+            found[kind, name] = decoded
+        return found
+
+    async def _stop_containers(self, living: asyncio.Task[None]) -> None:
+        grace_s = self._grace_s or 0.0
+        await asyncio.gather(*(one.stop(grace_s) for one in [*self._main, *self._init]))
+        if not any(one.record.is_running for one in [*self._init, *self._main]):
+            living.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await living
+
+    async def _release(self) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.stop()
+            self._sandbox = None
+            if self.address:
+                self.node.addresses.give_back(self.address)
+
+    def _changed(self) -> None:
+        self._dirty.set()
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(_TOLD_TOGETHER_S)
+            self._dirty.clear()
+            await self._tell_until_told()
+
+    async def _tell_until_told(self) -> None:
+        while True:
+            try:
+                await self._tell()
+                return
+            except ApiError as error:
+                if error.is_missing or error.is_conflict:
+                    return
+                sys.stderr.write(f"{self.node.name}: {error}\n")
+            except UNREACHABLE as error:
+                sys.stderr.write(f"{self.node.name}: {error!r}\n")
+            await asyncio.sleep(_TOLD_AGAIN_S)
+
+    async def _tell(self) -> None:
+        init, main = self._records()
+        status = pod_status.status(
+            pod=self.pod,
+            address=self.address,
+            node_address=self.node.address,
+            started_at=self._started_at,
+            init=init,
+            containers=main,
+            is_ending=self._is_over,
+        )
+        if self._is_shutdown and self._is_over:
+            message = "Pod was terminated in response to imminent node shutdown."
+            status |= {"phase": "Failed", "reason": "Terminated", "message": message}
+        body = {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": status}
+        changed = await self.node.api.patch(f"{self._path}/status", body)
+        self.pod["status"] = changed["status"]
+
+    async def _finalise(self) -> None:
+        """The pod has ended: the API server may forget it."""
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.pod["metadata"]["uid"]}}
+        while True:
+            try:
+                await self.node.api.delete(self._path, options)
+                return
+            except ApiError as error:
+                if error.is_missing or error.is_conflict:
+                    return
+            except UNREACHABLE:
+                pass
+            await asyncio.sleep(_TOLD_AGAIN_S)
+
+
+def _record_of(container: Object, pod: Object, *, is_init: bool, policy: str) -> ContainerRecord:
+    """What the API knows of a container: nothing, or how it was before its node was lost."""
+    statuses = pod.get("status", {}).get("initContainerStatuses" if is_init else "containerStatuses", [])
+    before: Object = next((one for one in statuses if one["name"] == container["name"]), {})
+    record = ContainerRecord(name=container["name"], image=container["image"])
+    if not is_init and not pod["spec"].get("initContainers"):
+        record.state = {"waiting": {"reason": "ContainerCreating"}}
+    if not before.get("containerID"):
+        return record
+    record.restarts, record.container_id = before["restartCount"], before["containerID"]
+    if "terminated" in before["state"] and not pod_status.starts_again(
+        policy, before["state"]["terminated"]["exitCode"]
+    ):
+        record.state = before["state"]
+        return record
+    lost = {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+    }
+    record.state, record.last_state = {"terminated": lost}, before.get("lastState", {})
+    if pod_status.starts_again(policy, 137):
+        record.restarts += 1
+    return record
