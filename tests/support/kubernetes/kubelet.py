@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.support.kubernetes.kubelet_api import KubeletApi
 from tests.support.kubernetes.node_api import MERGE, UNREACHABLE, ApiError, NodeApi
 from tests.support.kubernetes.node_context import NodeContext
 from tests.support.kubernetes.pod_images import ImageRoot, Images
@@ -269,6 +270,9 @@ async def _main(options: argparse.Namespace) -> None:
             domain=options.cluster_domain,
         )
         kubelet = Kubelet(node, options)
+        if options.serving_cert:
+            served = (options.serving_cert, options.serving_key, api.authority)
+            await KubeletApi(kubelet).start(options.address, options.port, *served)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, kubelet.stop)
         await kubelet.run()

@@ -52,6 +52,8 @@ class NodeApi:
 
     def __init__(self, kubeconfig: Path) -> None:
         self._server, self._tls, self._headers = _read(kubeconfig)
+        #: The certificates of the cluster's authority.
+        self.authority = certificate_authority(kubeconfig)
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
@@ -166,6 +168,12 @@ def _read(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
             file.flush()
             tls.load_cert_chain(file.name)
     return cluster["server"], tls, {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+
+
+def certificate_authority(kubeconfig: Path) -> str:
+    """The authority of a kubeconfig's first cluster, in PEM."""
+    (cluster, *_) = yaml.safe_load(kubeconfig.read_text())["clusters"]
+    return _content(kubeconfig, cluster["cluster"], "certificate-authority") or ""
 
 
 def _content(kubeconfig: Path, where: Object, name: str) -> str | None:

@@ -10,7 +10,9 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +25,7 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_READ_BYTES = 32 << 10
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
@@ -94,6 +97,26 @@ def command(spec: Spec) -> NoReturn:
     _join_cgroups(spec)
     _enter(spec["pid"], ("ipc", "uts", "net", "pid", "mnt"))
     _run(spec, lambda: None)
+
+
+def dial(spec: Spec) -> NoReturn:
+    """Connect standard input and output with a port within a pod's network."""
+    _end_with_parent()
+    _enter(spec["pid"], ("net",))
+    try:
+        connection = socket.create_connection(("127.0.0.1", spec["port"]))
+    except OSError as error:
+        sys.exit(f"port {spec['port']}: {error}")
+
+    def send() -> None:
+        while data := os.read(0, _READ_BYTES):
+            connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+
+    threading.Thread(target=send, daemon=True).start()
+    while data := connection.recv(_READ_BYTES):
+        os.write(1, data)
+    os._exit(0)
 
 
 def _run(spec: Spec, prepare: Callable[[], None]) -> NoReturn:
@@ -241,4 +264,4 @@ def _say(told: Spec) -> None:
 
 if __name__ == "__main__":
     given = json.loads(Path(sys.argv[2]).read_text())
-    {"sandbox": sandbox, "container": container, "command": command}[sys.argv[1]](given)
+    {"sandbox": sandbox, "container": container, "command": command, "dial": dial}[sys.argv[1]](given)

@@ -114,6 +114,11 @@ async def _launch(mode: str, spec: dict[str, Any], file: Path) -> tuple[asyncio.
     return process, told["pid"]
 
 
+async def _piped(mode: str, file: Path, *, stdin: int, stderr: int) -> asyncio.subprocess.Process:
+    pipe, program = asyncio.subprocess.PIPE, (sys.executable, "-I", "-S", _INIT)
+    return await asyncio.create_subprocess_exec(*program, mode, str(file), stdin=stdin, stdout=pipe, stderr=stderr)
+
+
 def _write_private(path: Path, text: str) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:  # noqa: PTH123 - not readable, ever
         stream.write(text)
@@ -130,6 +135,11 @@ class Sandbox:
         """Start the process that holds it; ``memory`` are tmpfs by ``path`` with mount ``options``."""
         spec = {"hostname": hostname, "memory": memory}
         return cls(*await _launch("sandbox", spec, directory / "sandbox.json"))
+
+    async def dial(self, port: int, file: Path) -> asyncio.subprocess.Process:
+        """Connect to a port within; the connection is the process's standard input and output."""
+        _write_private(file, json.dumps({"pid": self.pid, "port": port}))
+        return await _piped("dial", file, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
 
     async def stop(self) -> None:
         """End it: what no container holds any more goes with it."""
@@ -185,17 +195,7 @@ class ContainerProcess:
         )
         spec = {"pid": self.pid, "command": command} | {key: self._spec[key] for key in taken}
         _write_private(file, json.dumps(spec))
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-S",
-            _INIT,
-            "command",
-            str(file),
-            stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-        )
+        return await _piped("command", file, stdin=stdin, stderr=stderr)
 
     async def run(self, command: list[str], file: Path, timeout_s: float) -> tuple[int | None, str]:
         """Run a command in the container; its exit code (None: it took too long) and what it printed."""

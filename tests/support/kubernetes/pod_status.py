@@ -70,6 +70,30 @@ def starts_again(policy: str, exit_code: int) -> bool:
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
+def record_of(container: Object, pod: Object, *, is_init: bool, policy: str) -> ContainerRecord:
+    """What the API knows of a container: nothing, or how it was before its node was lost."""
+    statuses = pod.get("status", {}).get("initContainerStatuses" if is_init else "containerStatuses", [])
+    before: Object = next((one for one in statuses if one["name"] == container["name"]), {})
+    record = ContainerRecord(name=container["name"], image=container["image"])
+    if not is_init and not pod["spec"].get("initContainers"):
+        record.state = {"waiting": {"reason": "ContainerCreating"}}
+    if not before.get("containerID"):
+        return record
+    record.restarts, record.container_id = before["restartCount"], before["containerID"]
+    if "terminated" in before["state"] and not starts_again(policy, before["state"]["terminated"]["exitCode"]):
+        record.state = before["state"]
+        return record
+    lost = {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+    }
+    record.state, record.last_state = {"terminated": lost}, before.get("lastState", {})
+    if starts_again(policy, 137):
+        record.restarts += 1
+    return record
+
+
 def phase(
     policy: str, init: list[ContainerRecord], containers: list[ContainerRecord], *, is_ending: bool = False
 ) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import shutil
 import sys
 from contextlib import suppress
@@ -14,11 +13,10 @@ from tests.support.kubernetes import pod_network, pod_status
 from tests.support.kubernetes.node_api import UNREACHABLE, ApiError
 from tests.support.kubernetes.node_context import NodeContext
 from tests.support.kubernetes.pod_container import ContainerRunner, Surroundings
-from tests.support.kubernetes.pod_environment import command_of, environment, references, service_links
-from tests.support.kubernetes.pod_images import runs_as
-from tests.support.kubernetes.pod_process import MemoryGroup, Sandbox, StartError, dropped_capabilities
-from tests.support.kubernetes.pod_status import ContainerRecord, time_text
-from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError, mounts_of
+from tests.support.kubernetes.pod_process import MemoryGroup, Sandbox, StartError
+from tests.support.kubernetes.pod_spec import ContainerSpecs
+from tests.support.kubernetes.pod_status import ContainerRecord, record_of, time_text
+from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError
 
 Object = dict[str, Any]
 
@@ -44,6 +42,7 @@ class PodWorker:
         self._is_shutdown = False
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._volumes = PodVolumes(node.api, pod, self.directory / "volumes", node.resources)
+        self._specs = ContainerSpecs(node, self._volumes, self.directory, self._hostname)
         self._init = [self._runner(container, is_init=True) for container in pod["spec"].get("initContainers", [])]
         self._main = [self._runner(container, is_init=False) for container in pod["spec"]["containers"]]
         self.take(pod)
@@ -64,6 +63,12 @@ class PodWorker:
     def runner(self, name: str) -> ContainerRunner | None:
         """A container by its name."""
         return next((one for one in [*self._init, *self._main] if one.record.name == name), None)
+
+    async def dial(self, port: int) -> asyncio.subprocess.Process:
+        """A connection to a port within the pod, as a process's standard input and output."""
+        if self._sandbox is None:
+            raise ConnectionError(f"pod {self.key[1]} does not run")
+        return await self._sandbox.dial(port, self.directory / f"dial-{port}.json")
 
     def take(self, pod: Object) -> None:
         """The pod has changed in the API."""
@@ -130,7 +135,7 @@ class PodWorker:
 
     def _runner(self, container: Object, *, is_init: bool) -> ContainerRunner:
         policy = "OnFailure" if is_init and self._policy == "Always" else self._policy
-        record = _record_of(container, self.pod, is_init=is_init, policy=policy)
+        record = record_of(container, self.pod, is_init=is_init, policy=policy)
         around = Surroundings(
             node=self.node,
             pod=lambda: self.pod,
@@ -189,68 +194,7 @@ class PodWorker:
 
     async def _spec(self, container: Object, directory: Path) -> Object:
         assert self._sandbox is not None
-        image = self.node.images.find(container["image"])
-        user = runs_as(image, self.pod, container)
-        data = await self._referenced(container)
-        services = (await self.node.api.get("/api/v1/services"))["items"]
-        links = service_links(services, self.key[0], enabled=self.pod["spec"].get("enableServiceLinks", True))
-        given = {"HOSTNAME": self._hostname, "HOME": user.home} | image.variables | links
-        variables = environment(self.pod, container, given, lambda *named: data.get(named), self.node.resources)
-        command = command_of(container, image.config, variables)
-        if not command:
-            raise StartError("no command specified")
-        security = container.get("securityContext", {})
-        layers = {name: directory / name for name in ("upper", "work", "merged")}
-        if not security.get("readOnlyRootFilesystem"):
-            # Each run begins with the image as it is.
-            for name in ("upper", "work"):
-                shutil.rmtree(layers[name], ignore_errors=True)
-        for layer in layers.values():
-            layer.mkdir(exist_ok=True)
-        return {
-            "sandbox_pid": self._sandbox.pid,
-            "root": {"lower": str(image.path), "read_only": bool(security.get("readOnlyRootFilesystem"))}
-            | {name: str(path) for name, path in layers.items()},
-            "mounts": self._system_mounts(container, directory) + self._mounts(container, variables),
-            "command": command,
-            "environment": variables,
-            "directory": container.get("workingDir") or image.config.get("WorkingDir") or "/",
-            "uid": user.uid,
-            "gid": user.gid,
-            "groups": list(user.groups),
-            "dropped_capabilities": dropped_capabilities(security),
-            "no_new_privileges": security.get("allowPrivilegeEscalation") is False,
-        }
-
-    def _mounts(self, container: Object, variables: dict[str, str]) -> list[Object]:
-        names = [volume["name"] for volume in self.pod["spec"].get("volumes", [])]
-        return mounts_of(container, variables, {name: self._volumes.path(name) for name in names})
-
-    def _system_mounts(self, container: Object, directory: Path) -> list[Object]:
-        last_words = directory / "termination-log"
-        last_words.write_bytes(b"")
-        last_words.chmod(0o666)
-        sources = {f"/etc/{name}": self.directory / name for name in ("hosts", "hostname", "resolv.conf")}
-        sources |= {"/dev/shm": self.directory / "shm"}  # noqa: S108 - the container's
-        sources |= {container.get("terminationMessagePath", "/dev/termination-log"): last_words}
-        return [{"source": str(path), "target": target, "read_only": False} for target, path in sources.items()]
-
-    async def _referenced(self, container: Object) -> dict[tuple[str, str], dict[str, str]]:
-        """The data of what a container's environment names, so far as it is there."""
-        found = {}
-        for kind, name in references(container):
-            path = f"/api/v1/namespaces/{self.key[0]}/{kind.lower()}s/{name}"
-            try:
-                data = (await self.node.api.get(path)).get("data", {})
-            except ApiError as error:
-                if not error.is_missing:
-                    raise
-                continue
-            decoded = (
-                {key: base64.b64decode(value).decode() for key, value in data.items()} if kind == "secret" else data
-            )
-            found[kind, name] = decoded
-        return found
+        return {"sandbox_pid": self._sandbox.pid} | await self._specs.make(self.pod, container, directory)
 
     async def _stop_containers(self, living: asyncio.Task[None]) -> None:
         grace_s = self._grace_s or 0.0
@@ -321,29 +265,3 @@ class PodWorker:
             except UNREACHABLE:
                 pass
             await asyncio.sleep(_TOLD_AGAIN_S)
-
-
-def _record_of(container: Object, pod: Object, *, is_init: bool, policy: str) -> ContainerRecord:
-    """What the API knows of a container: nothing, or how it was before its node was lost."""
-    statuses = pod.get("status", {}).get("initContainerStatuses" if is_init else "containerStatuses", [])
-    before: Object = next((one for one in statuses if one["name"] == container["name"]), {})
-    record = ContainerRecord(name=container["name"], image=container["image"])
-    if not is_init and not pod["spec"].get("initContainers"):
-        record.state = {"waiting": {"reason": "ContainerCreating"}}
-    if not before.get("containerID"):
-        return record
-    record.restarts, record.container_id = before["restartCount"], before["containerID"]
-    if "terminated" in before["state"] and not pod_status.starts_again(
-        policy, before["state"]["terminated"]["exitCode"]
-    ):
-        record.state = before["state"]
-        return record
-    lost = {
-        "exitCode": 137,
-        "reason": "ContainerStatusUnknown",
-        "message": "The container could not be located when the pod was terminated",
-    }
-    record.state, record.last_state = {"terminated": lost}, before.get("lastState", {})
-    if pod_status.starts_again(policy, 137):
-        record.restarts += 1
-    return record
