@@ -63,5 +63,9 @@ def spawn_named(kind: type, *args: object, **options: Any) -> ActorHandle[Any]:
 
 
 def detached(actor_name: str) -> dict[str, Any]:
-    """Options of an actor that outlives its maker, and is found by its name instead of being made twice."""
-    return {"name": actor_name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
+    """Options of an actor that outlives its maker, and is found by its name instead of being made twice.
+
+    Its calls are no events of Ray's: the GCS would keep the last 100,000 of them, several a second, for `ray list tasks`.
+    """
+    kept = {"name": actor_name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
+    return {**kept, "enable_task_events": False}

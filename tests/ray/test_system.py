@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 import ray
+from ray._private.state import state
 
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.mirror import Mirror
@@ -22,6 +23,8 @@ from tests.support.processes import kill_process, wait_ended
 from tests.support.reading import assert_equal_copies
 from tests.support.systems import copied, run, settings_of
 from tests.support.waiting import wait_until
+
+_ACTORS = {"Checkpoint", "Coordinator", "Gateway", "Heartbeat", "Replicator", "SchemaSync"}
 
 
 def _settings(clusters: Clusters, *topics: str, replicators: int = 1) -> MirrorSettings:
@@ -131,3 +134,20 @@ def test_attach_without_a_system_says_what_to_do(ray_session: None) -> None:
     assert ray.is_initialized()
     with pytest.raises(NotRunningError, match="mirror-ray up"):
         attach("nobody")
+
+
+def test_ray_keeps_no_record_of_each_call(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
+    """Its GCS would hold the last 100,000 calls of actors: a replicator is asked three times a second."""
+    topic = make_topic(clusters.a, 1)
+    mirror = run(system, _settings(clusters, topic))
+    wait_until(lambda: mirror.flows[0].heartbeat_age_s is not None, 15, "every actor called")
+    ray.get(ray.remote(lambda: None).options(name="recorded").remote())
+
+    def recorded() -> set[str]:
+        return {event.task_info.name for event in state._get_all_task_events()}
+
+    # What is recorded is sent once a second, by each process.
+    wait_until(lambda: "recorded" in recorded(), 15, "Ray records what others do")
+    time.sleep(2.0)
+    ours = {name for name in recorded() if system in name or name.split(".")[0] in _ACTORS}
+    assert not ours
