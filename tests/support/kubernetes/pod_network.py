@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
 
 _GATEWAY = "169.254.1.1"
@@ -85,7 +86,7 @@ async def _run(*command: str, given: str = "") -> None:
         raise NetworkError(f"{' '.join(command)}: {printed.decode().strip()}")
 
 
-def resolver(pod: dict[str, object], namespace: str, dns_address: str, domain: str) -> str:
+def resolver(pod: Mapping[str, object], namespace: str, dns_address: str, domain: str) -> str:
     """The ``resolv.conf`` of a pod; without a DNS of the cluster, that of the machine."""
     if not dns_address or pod.get("dnsPolicy") == "Default":
         return Path("/etc/resolv.conf").read_text()
@@ -93,7 +94,7 @@ def resolver(pod: dict[str, object], namespace: str, dns_address: str, domain: s
     return f"search {search}\nnameserver {dns_address}\noptions ndots:5\n"
 
 
-def hosts(pod: dict[str, object], hostname: str, address: str, domain: str, namespace: str) -> str:
+def hosts(pod: Mapping[str, object], hostname: str, address: str, domain: str, namespace: str) -> str:
     """The ``/etc/hosts`` of a pod."""
     names = hostname
     if pod.get("subdomain"):
