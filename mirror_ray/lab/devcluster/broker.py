@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mirror_ray.jars.maven import kafka_program
+from mirror_ray.lab.devcluster.ports import LOOPBACK
 from mirror_ray.lab.devcluster.process import START_S, GuardedProcess
 from mirror_ray.model.errors import MirrorError
 from mirror_ray.writing import writing
@@ -30,6 +31,7 @@ class Broker(GuardedProcess):
         *,
         node_id: int,
         port: int,
+        host: str = LOOPBACK,
         directory: Path,
         properties: Mapping[str, str],
         heap: str = "512m",
@@ -38,6 +40,7 @@ class Broker(GuardedProcess):
         super().__init__(f"broker {node_id}", directory / "server.log")
         self.node_id = node_id
         self.port = port
+        self._host = host
         self.directory = directory
         self._properties_path = directory / "server.properties"
         self._jvm_options = (f"-Xmx{heap}", *jvm_options)
@@ -49,7 +52,7 @@ class Broker(GuardedProcess):
     @property
     def address(self) -> str:
         """``host:port`` for clients."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self._host}:{self.port}"
 
     def program(self, main_class: str, *jvm_options: str) -> list[str]:
         """The command that runs one of Kafka's classes, in this broker's version."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -29,11 +30,11 @@ _VALID = dt.timedelta(days=30)
 class CertificateAuthority:
     """Certificates below ``directory``, issued when they are first asked for and kept.
 
-    Private keys are there unencrypted: for tests on this machine only.
+    Private keys are there unencrypted: for tests on this machine only. Certificates are also valid for ``hosts``.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, hosts: Sequence[str] = ()) -> None:
+        self.directory, self._hosts = directory, hosts
         directory.mkdir(parents=True, exist_ok=True)
         self._ca_key_path = directory / "ca-key.pem"
         #: The authority's certificate, PEM.
@@ -100,7 +101,7 @@ class CertificateAuthority:
         authority_key = serialization.load_pem_private_key(self._ca_key_path.read_bytes(), password=None)
         assert isinstance(authority_key, ec.EllipticCurvePrivateKey)  # noqa: S101 - _issue writes no other kind; says so to mypy
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [_host(host) for host in dict.fromkeys(["localhost", "127.0.0.1", *self._hosts])]
         certificate = (
             _builder(_common_name(name), self._authority().subject, key.public_key())
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -123,6 +124,13 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + _VALID)
     )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _common_name(name: str) -> x509.Name:

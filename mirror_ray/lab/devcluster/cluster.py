@@ -18,7 +18,7 @@ from typing import Self
 from mirror_ray.jars.maven import ensure_jars
 from mirror_ray.lab.devcluster.broker import Broker
 from mirror_ray.lab.devcluster.certificates import CertificateAuthority, StoreType
-from mirror_ray.lab.devcluster.ports import free_port
+from mirror_ray.lab.devcluster.ports import LOOPBACK, free_port
 from mirror_ray.lab.devcluster.process import START_S
 from mirror_ray.lab.devcluster.security import DevSecurity
 from mirror_ray.writing import writing
@@ -67,7 +67,8 @@ class DevCluster:
     By default clients use PLAINTEXT, without an authorizer, and ports are free ones. ``server_properties`` override
     ours; ``heap`` is each broker's ``-Xmx``. ``listeners`` are further ones by name, each with how its clients
     authenticate; `listener` gives one. ``far_listeners``: for each broker the port of a further listener, and the port
-    that it advertises for it: that of a proxy in front of it.
+    that it advertises for it: that of a proxy in front of it. ``hosts``: the address of this machine where clients find
+    the brokers, and further names of it that certificates are valid for.
     """
 
     def __init__(
@@ -83,8 +84,9 @@ class DevCluster:
         jvm_options: Sequence[str] = (),
         listeners: Mapping[str, DevSecurity] | None = None,
         far_listeners: Sequence[tuple[int, int]] = (),
+        hosts: Sequence[str] = (LOOPBACK,),
     ) -> None:
-        self.name = name
+        self.name, self._host = name, hosts[0]
         self.security = security or DevSecurity()
         self._temporary = None
         if data_dir is None:
@@ -95,9 +97,9 @@ class DevCluster:
             self.dir.mkdir(parents=True, exist_ok=True)
         self._securities = {_CLIENT: self.security, **(listeners or {})}
         uses_tls = any(security.uses_tls for security in self._securities.values())
-        self._authority = CertificateAuthority(self.dir / "tls") if uses_tls else None
+        self._authority = CertificateAuthority(self.dir / "tls", hosts) if uses_tls else None
         self.cluster_id, client_ports, controller_ports = self._identity(brokers, ports)
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controller_ports, start=1))
+        voters = ",".join(f"{node}@{LOOPBACK}:{port}" for node, port in enumerate(controller_ports, start=1))
         common = {**_common_properties(brokers), "controller.quorum.voters": voters}
         common |= self._security_properties(far=bool(far_listeners))
         self._ports = {
@@ -108,10 +110,11 @@ class DevCluster:
             Broker(
                 node_id=node,
                 port=client_port,
+                host=hosts[0],
                 directory=self.dir / f"broker-{node}",
                 properties={
                     **common,
-                    **_listeners(node, controller_port, self._ports, far_listeners[node - 1 : node]),
+                    **_listeners(node, controller_port, self._host, self._ports, far_listeners[node - 1 : node]),
                     **(server_properties or {}),
                 },
                 heap=heap,
@@ -131,7 +134,7 @@ class DevCluster:
 
     def listener(self, name: str) -> DevListener:
         """The listener of that name, as its clients see it."""
-        bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports[name])
+        bootstrap = ",".join(f"{self._host}:{port}" for port in self._ports[name])
         return DevListener(self, bootstrap, self._securities[name], self._authority)
 
     def log_bytes(self, topic: str) -> int:
@@ -232,13 +235,13 @@ class DevCluster:
 
 
 def _listeners(
-    node_id: int, controller_port: int, ports: Mapping[str, Sequence[int]], far: Sequence[tuple[int, int]]
+    node_id: int, controller_port: int, host: str, ports: Mapping[str, Sequence[int]], far: Sequence[tuple[int, int]]
 ) -> dict[str, str]:
-    advertised = [f"{name}://127.0.0.1:{of_brokers[node_id - 1]}" for name, of_brokers in ports.items()]
-    listening = [*advertised, f"CONTROLLER://127.0.0.1:{controller_port}"]
+    advertised = [f"{name}://{host}:{of_brokers[node_id - 1]}" for name, of_brokers in ports.items()]
+    listening = [*advertised, f"CONTROLLER://{LOOPBACK}:{controller_port}"]
     for own_port, advertised_port in far:
-        listening.append(f"{_FAR}://127.0.0.1:{own_port}")
-        advertised.append(f"{_FAR}://127.0.0.1:{advertised_port}")
+        listening.append(f"{_FAR}://{LOOPBACK}:{own_port}")
+        advertised.append(f"{_FAR}://{LOOPBACK}:{advertised_port}")
     return {"node.id": str(node_id), "listeners": ",".join(listening), "advertised.listeners": ",".join(advertised)}
 
 

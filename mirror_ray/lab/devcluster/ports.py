@@ -9,6 +9,8 @@ import socket
 # between a broker's end and its restart.
 _FIRST, _LAST = 20_000, 32_000
 
+LOOPBACK = "127.0.0.1"
+
 _given: set[int] = set()
 
 
@@ -25,7 +27,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((LOOPBACK, port))
         except OSError:
             return False
     return True
