@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills jars clean
+.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan image image-demo image-rootfs bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills kubernetes jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,6 +37,7 @@ help:
 	@echo 'make fuzz-config  ten thousand odd configurations of each kind: each gives settings or error messages, and no secret'
 	@echo 'make mutants  do the fast tests find each known kind of fault in the code that protects data? ARGS="--only sender"'
 	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
+	@echo 'make kubernetes  a Kubernetes cluster of three nodes, and on it what deploy/README.md tells; Linux, as root, with Go; KUBERNETES_IMAGE_ROOT: make image'
 	@echo 'make bench    the benchmark against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
 	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
@@ -62,6 +63,9 @@ help:
 	@echo 'make lock     remake the locks from pyproject.toml'
 	@echo 'make sbom     the bill of materials of a release, in CycloneDX, to build/mirror-ray.cdx.json'
 	@echo 'make scan     which packages and jars have vulnerabilities known on the dates that it states'
+	@echo 'make image    the container image, by Docker or, as root, by buildah; ARGS=--again: anew, and is it the same one?'
+	@echo 'make image-demo  what is in the image is run, as its manifests have it; as root, on Linux'
+	@echo 'make image-rootfs  the files of the image, unpacked into DIR/rootfs; as root'
 	@echo 'make clean    remove .venv and caches'
 
 demo: $(READY)
@@ -183,6 +187,12 @@ fuzz-config: $(READY)
 mutants: $(READY)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
+# Programs are fetched and built in the machine's network; the cluster has one of its own, and ends with its first process.
+kubernetes: $(READY)
+	@$(BIN)/python -m tests.support.kubernetes.binaries >/dev/null
+	@KUBERNETES_REPORT=$${KUBERNETES_REPORT:-docs/deploy/kubernetes.md} unshare --net --mount --pid --fork --kill-child --mount-proc \
+		$(BIN)/pytest -p no:randomly -p no:cacheprovider --exitfirst tests/kubernetes $(ARGS)
+
 versions: $(READY)
 	@KAFKA_VERSIONS='2.4.1 2.8.2 3.5.2 3.9.1' $(BIN)/pytest tests/compat/test_versions.py $(ARGS)
 
@@ -226,6 +236,15 @@ sbom: $(READY)
 
 scan: $(READY)
 	@$(BIN)/python -m supply.scan
+
+image: $(READY)
+	@$(BIN)/python -m supply.image.build $(ARGS)
+
+image-demo: $(READY)
+	@$(BIN)/python -m supply.image.demo $(ARGS)
+
+image-rootfs: $(READY)
+	@$(BIN)/python -m supply.image.rootfs $(or $(DIR),build/image)
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist kernel/target $(KERNEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import Message, TopicPartition
 
@@ -36,10 +36,16 @@ class Production(LoadGenerator):
 
 
 class Arrivals(TopicTail):
-    """Reads a topic as it grows and notes when each partition had something new, as long as the context lasts."""
+    """Reads a topic as it grows and notes when each partition had something new, as long as the context lasts.
 
-    def __init__(self, config: ConfluentConfig, topic: str, partitions: int) -> None:
-        super().__init__(config, [TopicPartition(topic, number, 0) for number in range(partitions)], self._note)
+    ``begin``: the offsets to begin at, where that is not the beginning.
+    """
+
+    def __init__(
+        self, config: ConfluentConfig, topic: str, partitions: int, begin: Mapping[int, int] | None = None
+    ) -> None:
+        begins = [TopicPartition(topic, number, (begin or {}).get(number, 0)) for number in range(partitions)]
+        super().__init__(config, begins, self._note)
         self._times: dict[int, list[float]] = {number: [] for number in range(partitions)}
 
     def standstill_s(self, partition: int, since_s: float) -> float:

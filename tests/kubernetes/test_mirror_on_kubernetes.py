@@ -1,0 +1,159 @@
+"""What users do to a mirror-ray on Kubernetes, and what happens to it there: nothing is lost, nothing is doubled."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kubernetes.conftest import IMAGES
+from tests.support.kubernetes.kubectl import KubectlError
+from tests.support.kubernetes.nodes import Nodes
+from tests.support.kubernetes.record import Record
+from tests.support.kubernetes.system import MirrorOnKubernetes, is_ready
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(1200)
+
+_HEADLESS_S = 600.0
+
+
+def test_it_is_installed(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """As deploy/README.md says: namespace, secrets, `kubectl apply -k`, the job succeeds, and records are copied."""
+    with record.step("Installed", "`mirror-ray status` by `kubectl exec`") as step:
+        step.saw(next(line for line in mirror.run("status").splitlines() if line.strip()))
+    with record.step("Installed", "`mirror-ray verify 'east->west'` by `kubectl exec`"):
+        mirror.run("verify", "east->west")
+
+
+def test_a_pod_that_is_not_restricted_is_refused(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """Pod Security admission is on: the pods of ours have passed it."""
+    with record.step("Admission and rights", "a pod that is not restricted") as step:
+        with pytest.raises(KubectlError, match="violates PodSecurity"):
+            mirror.kubectl("run", "other", "--image=other", "--restart=Never")
+        step.saw("refused by Pod Security admission, which has let ours in")
+    with record.step("Admission and rights", "a misspelt field in the overlay") as step:
+        with pytest.raises(KubectlError, match="unknown field"):
+            mirror.kubectl("patch", "raycluster", "mirror-ray", "--type=merge", '-p={"spec":{"rayVersions":"2"}}')
+        step.saw("refused by the API's validation")
+
+
+@pytest.mark.parametrize(
+    ("account", "verb", "what", "allowed"),
+    [
+        ("default", "list", "pods", False),
+        ("default", "get", "secrets", False),
+        ("mirror-ray", "list", "pods", True),
+        ("mirror-ray", "patch", "rayclusters.ray.io", True),
+        ("mirror-ray", "get", "secrets", False),
+        ("mirror-ray", "create", "pods", False),
+    ],
+)
+def test_rights(
+    mirror: MirrorOnKubernetes, record: Record, account: str, verb: str, what: str, *, allowed: bool
+) -> None:
+    """Pods run as an account that may do nothing; the autoscaler's, which KubeRay makes, may do what scaling needs."""
+    with record.step("Admission and rights", f"may the service account {account} {verb} {what}?") as step:
+        asked = f"--as=system:serviceaccount:mirror-ray:{account}"
+        try:
+            answer = mirror.kubectl("auth", "can-i", verb, what, asked)
+        except KubectlError as error:
+            answer = str(error)
+        assert ("yes" in answer) == allowed, answer
+        step.saw("yes" if allowed else "no")
+
+
+def test_only_the_autoscaler_has_a_token_of_the_api(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """The coordinator beside it and the workers have none."""
+    path = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    head = mirror.head()["metadata"]["name"]
+    with record.step("Admission and rights", "a token of the Kubernetes API") as step:
+        assert mirror.mounted(head, "autoscaler", path)
+        for pod, container in ((head, "ray-head"), (mirror.ready_workers()[0], "ray-worker")):
+            with pytest.raises(KubectlError, match="No such file"):
+                mirror.mounted(pod, container, path)
+        step.saw("the autoscaler's container has one, the coordinator's and the workers' have none")
+
+
+def test_replicators_are_added_and_taken_away(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """The autoscaler adds a pod for a third replicator, and takes it away when it has been idle for two minutes."""
+    chapter = "Scaled"
+    with record.step(chapter, "`mirror-ray scale 3`: a third worker is ready") as step, mirror.watched(step):
+        mirror.run("scale", "3")
+        mirror.wait_workers(3)
+    with record.step(chapter, "`mirror-ray scale 2`: the idle worker is gone") as step, mirror.watched(step):
+        mirror.run("scale", "2")
+        mirror.wait_workers(2)
+    mirror.run("scale", "--auto")
+
+
+@pytest.mark.parametrize("how", ["in good order", "at once"])
+def test_a_worker_is_deleted(mirror: MirrorOnKubernetes, record: Record, how: str) -> None:
+    """KubeRay makes another one; its partitions are copied elsewhere meanwhile."""
+    lost = mirror.wait_workers(2)[0]
+    options = ["--grace-period=0", "--force"] if how == "at once" else []
+    with record.step("Pods lost", f"a worker's pod is deleted, {how}") as step, mirror.watched(step):
+        mirror.kubectl("delete", "pod", lost, *options)
+        assert lost not in mirror.wait_workers(2)
+
+
+def test_the_head_is_deleted(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """Ray ends with it, and KubeRay starts it anew, empty: the RayJob is deleted and applied, and all goes on."""
+    before = mirror.head()["metadata"]["name"]
+    with record.step("Pods lost", "the head's pod is deleted, without Redis") as step, mirror.watched(step):
+        mirror.kubectl("delete", "pod", before)
+        wait_until(
+            lambda: (head := mirror.head())["metadata"]["name"] != before and is_ready(head),
+            _HEADLESS_S,
+            "another head is ready",
+            every_s=1.0,
+        )
+        mirror.start_again()
+        mirror.wait_workers(2)
+
+
+def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: Nodes) -> None:
+    """A worker is evicted and comes back elsewhere; the head is held by its budget."""
+    head = mirror.head()["spec"]["nodeName"]
+    drain = ("--ignore-daemonsets", "--delete-emptydir-data")
+    with record.step("Nodes drained", "the node of the head: `kubectl drain` is refused") as step:
+        try:
+            with pytest.raises(KubectlError, match="disruption budget"):
+                mirror.kubectl("drain", head, *drain, "--timeout=20s", "--pod-selector=ray.io/node-type=head")
+        finally:
+            mirror.kubectl("uncordon", head)
+        step.saw("held by the PodDisruptionBudget mirror-ray-head")
+    others = [pod["spec"]["nodeName"] for pod in mirror.workers() if pod["spec"]["nodeName"] != head]
+    drained = others[0] if others else head
+    with record.step("Nodes drained", "the node of a worker") as step, mirror.watched(step):
+        try:
+            mirror.kubectl("drain", drained, *drain, "--timeout=180s", "--pod-selector=ray.io/group=replicators")
+            mirror.wait_workers(2)
+            assert all(pod["spec"]["nodeName"] != drained for pod in mirror.workers())
+        finally:
+            mirror.kubectl("uncordon", drained)
+
+
+def test_the_configuration_is_changed(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """The overlay is applied, pods get the new file by themselves, and `up` takes it."""
+    with record.step("Changed", "`mirror.yaml`: `kubectl apply -k`, and `up` with the new file") as step:
+        with mirror.watched(step):
+            mirror.overlay.configure(lambda found: found["flows"]["east->west"]["topics"]["include"].append("new"))
+            mirror.apply()
+            head = mirror.head()["metadata"]["name"]
+            path = "/etc/mirror-ray/mirror.yaml"
+            wait_until(lambda: "- new" in mirror.mounted(head, "ray-head", path), 120, "the mount is new", every_s=2.0)
+            said = mirror.configure_anew()
+        step.saw(next(line for line in said.splitlines() if "new" in line))
+
+
+def test_an_upgrade(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """As docs/upgrade.md says: `down`, job and cluster deleted, the overlay with the new image applied."""
+    with record.step("Upgraded", "the steps of [upgrade](../upgrade.md#on-kubernetes)") as step, mirror.watched(step):
+        mirror.run("down")
+        mirror.kubectl("delete", "rayjob", "mirror-ray-up")
+        mirror.kubectl("delete", "raycluster", "mirror-ray")
+        mirror.overlay.set_image(IMAGES[1])
+        mirror.apply()
+        mirror.wait_job()
+        mirror.wait_workers(2)
+        pods = [mirror.head(), *mirror.workers()]
+        assert {container["image"] for pod in pods for container in pod["spec"]["containers"]} == {IMAGES[1]}

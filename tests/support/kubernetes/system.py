@@ -1,0 +1,186 @@
+"""A mirror-ray on a Kubernetes cluster, with the brokers outside that it copies between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirror_ray.lab.copy_check import check_copy
+from mirror_ray.lab.devcluster import DevCluster, DevSecurity
+from mirror_ray.lab.judge import CopyResult
+from mirror_ray.lab.kafka_client import TopicEnds
+from tests.support.kubernetes.kubectl import Kubectl
+from tests.support.kubernetes.machine import OUTSIDE
+from tests.support.kubernetes.manifests import Manifest
+from tests.support.kubernetes.overlay import Overlay
+from tests.support.kubernetes.pki import ClusterPki
+from tests.support.kubernetes.record import Step
+from tests.support.traffic import Arrivals
+from tests.support.waiting import wait_until
+
+NAMESPACE = "mirror-ray"
+TOPICS: Mapping[str, int] = {"orders": 4, "payments-eu": 2}
+#: As the example's ``mirror.yaml`` has them.
+BOOTSTRAP = {"east": "east-kafka-bootstrap.kafka", "west": "west-kafka-bootstrap.example.com"}
+_USER = "mirror-ray"
+_PORT = 9093
+_CLUSTER = "ray.io/cluster=mirror-ray"
+_HEAD = f"{_CLUSTER},ray.io/node-type=head"
+_WORKERS = f"{_CLUSTER},ray.io/group=replicators"
+_UP_S = 300.0
+
+
+def make_brokers(name: str, address: str, password: str) -> DevCluster:
+    """A cluster of one broker, as the example expects it: SCRAM over TLS, with a user of its own for mirror-ray."""
+    users = {"broker": "broker-secret", "admin": "admin-secret", _USER: password}
+    security = DevSecurity(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", users=users)
+    return DevCluster(name, security=security, ports=[_PORT], hosts=[address, BOOTSTRAP[name]])
+
+
+def east_as_a_service(kubectl: Kubectl) -> None:
+    """The cluster east is found by a service of the cluster, whose broker is outside."""
+    name = BOOTSTRAP["east"].removesuffix(".kafka")
+    port = {"name": "tls", "port": _PORT, "protocol": "TCP"}
+    labels = {"kubernetes.io/service-name": name}
+    kubectl("create", "namespace", "kafka")
+    kubectl.within("kafka").apply(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [port]}},
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": name, "labels": labels},
+            "addressType": "IPv4",
+            "ports": [port],
+            "endpoints": [{"addresses": [OUTSIDE[0]], "conditions": {"ready": True}}],
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorOnKubernetes:
+    """What a user has at hand: kubectl in the namespace, an overlay, and both clusters of brokers."""
+
+    kubectl: Kubectl
+    overlay: Overlay
+    east: DevCluster
+    west: DevCluster
+    passwords: dict[str, str] = field(repr=False)
+
+    def make_namespace(self) -> None:
+        """The namespace, which takes no pod that is not restricted."""
+        self.kubectl("create", "namespace", NAMESPACE)
+        self.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+
+    def make_secrets(self, directory: Path, pki: ClusterPki) -> None:
+        """The secrets, by the commands of deploy/README.md."""
+        directory.mkdir(parents=True, exist_ok=True)
+        gateway = pki.issue("gateway", "gateway", hosts=[f"mirror-ray-gateway.{NAMESPACE}.svc"])
+        for name, cluster in (("east", self.east), ("west", self.west)):
+            authority = Path(str(cluster.confluent_config()["ssl.ca.location"]))
+            (directory / f"{name}-ca.crt").write_bytes(authority.read_bytes())
+            (directory / f"{name}-password").write_text(self.passwords[name])
+        (directory / "alice").write_text("a-token-of-alice-for-the-page")
+        for secret, keys in {
+            "credentials": ("east-password", "west-password"),
+            "tls": ("east-ca.crt", "west-ca.crt"),
+            "gateway": ("alice",),
+        }.items():
+            files = [f"--from-file={directory / key}" for key in keys]
+            self.kubectl("create", "secret", "generic", f"mirror-ray-{secret}", *files)
+        files = [f"--cert={gateway.certificate}", f"--key={gateway.key}"]
+        self.kubectl("create", "secret", "tls", "mirror-ray-gateway-tls", *files)
+
+    def apply(self) -> str:
+        """`kubectl apply -k` of the overlay."""
+        return self.kubectl("apply", "-k", str(self.overlay.path))
+
+    def wait_job(self) -> None:
+        """Wait until the RayJob has succeeded."""
+        self.kubectl.wait_field("rayjob", "mirror-ray-up", ("status", "jobStatus"), "SUCCEEDED", _UP_S)
+
+    def start_again(self) -> None:
+        """Hand in the RayJob again: delete it, and apply it."""
+        self.kubectl("delete", "rayjob", "mirror-ray-up")
+        self.apply()
+        self.wait_job()
+
+    def head(self) -> Manifest:
+        """The pod of the head."""
+        (pod,) = self._pods(_HEAD)
+        return pod
+
+    def workers(self) -> list[Manifest]:
+        """The pods of replicators, without those that are ending."""
+        return self._pods(_WORKERS)
+
+    def ready_workers(self) -> list[str]:
+        """The names of those that are ready."""
+        return [pod["metadata"]["name"] for pod in self.workers() if is_ready(pod)]
+
+    def wait_workers(self, count: int, timeout_s: float = _UP_S) -> list[str]:
+        """Wait until so many workers are ready, and no more are there."""
+
+        def those() -> list[str] | None:
+            names = self.ready_workers()
+            return names if len(names) == count == len(self.workers()) else None
+
+        try:
+            return wait_until(those, timeout_s, f"{count} workers", every_s=1.0) or []
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.kubectl.story()}") from None
+
+    def run(self, *arguments: str) -> str:
+        """`kubectl exec` of a command of mirror-ray on the head."""
+        name = self.head()["metadata"]["name"]
+        return self.kubectl("exec", name, "-c", "ray-head", "--", "mirror-ray", *arguments)
+
+    def configure_anew(self) -> str:
+        """`mirror-ray up` with the file that is mounted."""
+        return self.run("up", "/etc/mirror-ray/mirror.yaml", "--detach", "--yes")
+
+    def mounted(self, pod: str, container: str, path: str) -> str:
+        """A file in a container."""
+        return self.kubectl("exec", pod, "-c", container, "--", "cat", path)
+
+    def compare(self, timeout_s: float = _UP_S) -> CopyResult:
+        """Wait until all that is there now is copied, and compare every record."""
+        found = CopyResult()
+        for topic, partitions in TOPICS.items():
+            self._wait_copied(topic, timeout_s)
+            found += check_copy(self.east, topic, self.west, f"east.{topic}", partitions, finished=False)
+        assert found.equal, found
+        assert found.copied > 0
+        return found
+
+    @contextmanager
+    def watched(self, step: Step) -> Iterator[None]:
+        """Note the longest time in which a partition had nothing new, and compare every record afterwards."""
+        topic, partitions = next(iter(TOPICS.items()))
+        remote = f"east.{topic}"
+        ends = TopicEnds(self.west, remote, range(partitions)).by_partition()
+        began_s = time.monotonic()
+        with Arrivals(self.west.confluent_config(), remote, partitions, ends) as arrivals:
+            yield
+            found = self.compare()
+        longest_s = arrivals.longest_s(range(partitions), began_s)
+        step.saw(f"no partition stood still for longer than {longest_s:.0f} s")
+        step.saw(f"{found.copied:,} records compared, none lost, none doubled")
+
+    def _wait_copied(self, topic: str, timeout_s: float) -> None:
+        partitions = range(TOPICS[topic])
+        wanted = TopicEnds(self.east, topic, partitions).total()
+        ends = TopicEnds(self.west, f"east.{topic}", partitions)
+        wait_until(lambda: ends.total() >= wanted, timeout_s, f"{topic} is copied", every_s=1.0)
+
+    def _pods(self, selector: str) -> list[Manifest]:
+        pods = self.kubectl.find("pods", "-l", selector)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Whether a pod's condition Ready is True."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
