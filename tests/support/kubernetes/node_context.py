@@ -29,6 +29,8 @@ class NodeContext:
     resources: dict[str, str]
     dns_address: str
     domain: str
+    #: How often volumes are brought up to date.
+    refreshed_each_s: float = 5.0
     addresses: PodAddresses = field(init=False)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 

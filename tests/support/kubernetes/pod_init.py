@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -26,6 +27,8 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _READ_BYTES = 32 << 10
+#: As containers' runtimes have it: what KubeRay starts asks for 65536.
+_OPEN_FILES = 1 << 20
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
@@ -240,6 +243,7 @@ def _become(spec: Spec) -> NoReturn:
     """Give up what the container may not have, and become its command."""
     os.umask(0o022)
     os.setsid()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
     for capability in spec["dropped_capabilities"]:
         # The kernel may know fewer.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)

@@ -21,7 +21,6 @@ from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError
 Object = dict[str, Any]
 
 _VOLUMES_AGAIN_S = 1.0
-_REFRESHED_EACH_S = 5.0
 _TOLD_TOGETHER_S = 0.05
 _TOLD_AGAIN_S = 1.0
 _SHM_OPTIONS = "mode=1777,size=65536k"
@@ -160,7 +159,7 @@ class PodWorker:
 
     async def _keep_volumes(self) -> None:
         while True:
-            await asyncio.sleep(_REFRESHED_EACH_S)
+            await asyncio.sleep(self.node.refreshed_each_s)
             # What was deleted meanwhile stays as it was in the pod.
             with suppress(VolumeError, *UNREACHABLE):
                 await self._volumes.prepare()
