@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from tests.support.kubernetes.pod_images import Images
 from tests.support.kubernetes.pod_network import PodAddresses
 
 Object = dict[str, Any]
+
+_TOLD_ONCE_IN_S = 60.0
 
 
 @dataclass(kw_only=True)
@@ -32,6 +35,7 @@ class NodeContext:
     #: How often volumes are brought up to date.
     refreshed_each_s: float = 5.0
     addresses: PodAddresses = field(init=False)
+    _told_at_s: dict[tuple[str, str, str], float] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -43,6 +47,10 @@ class NodeContext:
 
     def event(self, pod: Object, reason: str, message: str, kind: str = "Normal") -> None:
         """Tell what happened to a pod, to whom `kubectl describe` shows it."""
+        told, now_s = (pod["metadata"]["uid"], reason, message), time.monotonic()
+        if now_s - self._told_at_s.get(told, -_TOLD_ONCE_IN_S) < _TOLD_ONCE_IN_S:
+            return
+        self._told_at_s[told] = now_s
         sys.stderr.write(f"{self.name} {pod['metadata']['namespace']}/{pod['metadata']['name']} {reason}: {message}\n")
         self.in_background(self._tell(pod, reason, message, kind))
 

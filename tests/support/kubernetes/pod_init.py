@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -243,7 +244,9 @@ def _become(spec: Spec) -> NoReturn:
     """Give up what the container may not have, and become its command."""
     os.umask(0o022)
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    # Where this machine does not let us have more, KubeRay's command says so and goes on.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
     for capability in spec["dropped_capabilities"]:
         # The kernel may know fewer.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)

@@ -158,6 +158,7 @@ def status(
     *,
     pod: Object,
     address: str,
+    has_network: bool,
     node_address: str,
     started_at: str,
     init: list[ContainerRecord],
@@ -168,7 +169,7 @@ def status(
     reached = phase(pod["spec"].get("restartPolicy", "Always"), init, containers, is_ending=is_ending)
     found: Object = {
         "phase": reached,
-        "conditions": conditions(pod=pod, reached=reached, has_network=bool(address), init=init, containers=containers),
+        "conditions": conditions(pod=pod, reached=reached, has_network=has_network, init=init, containers=containers),
         "hostIP": node_address,
         "hostIPs": [{"ip": node_address}],
         "startTime": started_at,

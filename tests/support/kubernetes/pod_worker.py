@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -78,8 +79,12 @@ class PodWorker:
             self.end(float(pod["metadata"].get("deletionGracePeriodSeconds", 30)))
 
     def end(self, grace_s: float, *, shutdown: bool = False) -> None:
-        """End it; a second time only the shorter of two graces counts."""
-        self._grace_s = grace_s if self._grace_s is None else min(grace_s, self._grace_s)
+        """End it. Another time only a shorter grace counts, from now on."""
+        if self._grace_s is None:
+            self._grace_s = grace_s
+        elif grace_s < self._grace_s:
+            self._grace_s = grace_s
+            self.node.in_background(self._kill_after(grace_s))
         self._is_shutdown = self._is_shutdown or shutdown
         self._ending.set()
 
@@ -203,6 +208,12 @@ class PodWorker:
         with suppress(asyncio.CancelledError, Exception):
             await living
 
+    async def _kill_after(self, grace_s: float) -> None:
+        await asyncio.sleep(grace_s)
+        for runner in [*self._main, *self._init]:
+            if runner.process is not None:
+                runner.process.signal(signal.SIGKILL)
+
     async def _release(self) -> None:
         if self._sandbox is not None:
             await self._sandbox.stop()
@@ -238,6 +249,7 @@ class PodWorker:
         status = pod_status.status(
             pod=self.pod,
             address=self.address,
+            has_network=self._sandbox is not None,
             node_address=self.node.address,
             started_at=self._started_at,
             init=init,

@@ -68,7 +68,8 @@ def _login(password: str) -> dict[str, Any]:
 
 def test_a_confined_pod_comes_up_gets_a_changed_secret_and_ends(directory: Path) -> None:
     """As KubeRay's do: another user, a root that is read-only, volumes, a container before, a probe, SIGTERM."""
-    script = "trap 'echo ended; exit 3' TERM; ulimit -n 65536; echo $FROM_IMAGE $(id -u):$(id -G); while :; do sleep 0.1; done"
+    waiting = "while :; do sleep 0.1; done"
+    script = f"trap 'echo ended; exit 3' TERM; echo $FROM_IMAGE $(id -u):$(id -G); {waiting}"
     pod = _pod(
         script,
         securityContext={"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1001, "runAsNonRoot": True},
