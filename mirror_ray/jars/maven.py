@@ -55,16 +55,19 @@ def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
 
     The directory appears whole or not at all, and two processes that ask at the same time fetch once. Jars of this
-    package's poms are compared with their listed SHA-256. ``pom``: used where this package has no pom of that name.
+    package's poms are compared with their listed SHA-256. Those below ``MIRROR_RAY_JARS``, where an image may have them,
+    were when it was made. ``pom``: used where this package has no pom of that name.
 
     Raises:
         MirrorError: Maven is missing, or failed, or fetched other jars; the text says what to do.
     """
     content = _pom(bundle) if pom is None else pom
     # Another pom, other jars: those of an earlier version stay where a broker may be running from them.
-    target = cache_dir() / f"{bundle}-{hashlib.sha256(content).hexdigest()[:8]}"
-    if target.is_dir():
-        return target
+    name = f"{bundle}-{hashlib.sha256(content).hexdigest()[:8]}"
+    target = cache_dir() / name
+    for directory in (Path(os.environ.get("MIRROR_RAY_JARS") or target.parent) / name, target):
+        if directory.is_dir():
+            return directory
     with locked(target.with_name(f".{bundle}.lock")):
         if not target.is_dir():
             with fetched(bundle, content) as jars:

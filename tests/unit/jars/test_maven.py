@@ -65,6 +65,19 @@ def test_jars_that_are_there_need_no_maven(monkeypatch: pytest.MonkeyPatch) -> N
         ensure_jars(pom=b"<another/>")
 
 
+def test_an_images_jars_are_used_from_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those below MIRROR_RAY_JARS, where nothing is written; what is not there is looked for as ever."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("MIRROR_RAY_JARS", str(tmp_path / "image"))
+    there = tmp_path / "image" / f"{maven.KAFKA}-{hashlib.sha256(_pom(maven.KAFKA)).hexdigest()[:8]}"
+    there.mkdir(parents=True)
+    assert ensure_jars() == there
+    assert not cache_dir().exists()
+    with pytest.raises(MirrorError, match=f"are not in {cache_dir()}"):
+        ensure_jars(pom=b"<another/>")
+    assert list((tmp_path / "image").iterdir()) == [there]
+
+
 def test_missing_maven_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names mvn and how to install it, and leaves nothing half-made."""
     monkeypatch.setenv("PATH", "")
