@@ -24,7 +24,7 @@ class ImageRoot:
     @classmethod
     def read(cls, path: Path) -> ImageRoot:
         """With the configuration beside it: ``DIR.json``, or the variables alone in ``env``."""
-        config, variables = path.with_name(path.name + ".json"), path.with_name("env")
+        config, variables = path.parent / f"{path.name}.json", path.parent / "env"
         if config.exists():
             return cls(path, json.loads(config.read_text()))
         if variables.exists():

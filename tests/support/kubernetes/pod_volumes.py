@@ -188,7 +188,7 @@ class PodVolumes:
                 return {}
             if error.is_missing:
                 raise VolumeError(f'{kind.removesuffix("s")} "{source["name"]}" not found') from error
-            raise VolumeError(str(error)) from error
+            raise
 
     def _downward(self, source: Object, mode: int) -> Files:
         files: Files = {}

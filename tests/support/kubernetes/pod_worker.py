@@ -22,6 +22,7 @@ from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError
 Object = dict[str, Any]
 
 _VOLUMES_AGAIN_S = 1.0
+_REFUSED_TIMES = 5
 _TOLD_TOGETHER_S = 0.05
 _TOLD_AGAIN_S = 1.0
 _SHM_OPTIONS = "mode=1777,size=65536k"
@@ -151,15 +152,18 @@ class PodWorker:
         return ContainerRunner(container, policy, around, record)
 
     async def _prepare_volumes(self) -> None:
-        told = ""
+        tries = 0
         while True:
             try:
                 await self._volumes.prepare()
                 return
-            except (VolumeError, *UNREACHABLE) as error:
-                if str(error) != told:
-                    told = str(error)
-                    self.node.event(self.pod, "FailedMount", told, "Warning")
+            except VolumeError as error:
+                self.node.event(self.pod, "FailedMount", str(error), "Warning")
+            except UNREACHABLE as error:
+                tries += 1
+                # The API server learns a little later than we do that a pod is ours, and what we may read for it.
+                if tries >= _REFUSED_TIMES:
+                    self.node.event(self.pod, "FailedMount", repr(error), "Warning")
             await asyncio.sleep(_VOLUMES_AGAIN_S)
 
     async def _keep_volumes(self) -> None:
