@@ -17,7 +17,7 @@ import yaml
 
 Object = dict[str, Any]
 
-_GONE, _CONFLICT, _NOT_FOUND = 410, 409, 404
+_NOT_FOUND, _CONFLICT, _GONE, _TOO_MANY, _SERVER_FAILED = 404, 409, 410, 429, 500
 _LIMIT_BYTES = 16 << 20
 _ANSWERS_WITHIN_S = 30
 _WATCH_S = 240
@@ -36,6 +36,11 @@ class ApiError(Exception):
     def is_missing(self) -> bool:
         """Whether there is no such object."""
         return self.status == _NOT_FOUND
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may be answered another time."""
+        return self.status >= _SERVER_FAILED or self.status == _TOO_MANY
 
     @property
     def is_conflict(self) -> bool:

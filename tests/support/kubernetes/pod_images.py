@@ -67,7 +67,7 @@ class Images:
         """
         found = self._named.get(name, self._otherwise)
         if found is None:
-            raise ImageError(f'failed to pull image "{name}": not found: give the kubelet --image {name}=DIRECTORY')
+            raise ImageError(f'failed to pull image "{name}": not found: give the kubelet --rootfs DIRECTORY={name}')
         return found
 
 

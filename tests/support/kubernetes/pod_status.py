@@ -171,11 +171,16 @@ def status(
         "phase": reached,
         "conditions": conditions(pod=pod, reached=reached, has_network=has_network, init=init, containers=containers),
         "hostIP": node_address,
-        "hostIPs": [{"ip": node_address}],
+        "hostIPs": _only({"ip": node_address}),
         "startTime": started_at,
         "initContainerStatuses": [one.as_api() for one in init],
         "containerStatuses": [one.as_api() for one in containers],
     }
     if address:
-        found |= {"podIP": address, "podIPs": [{"ip": address}]}
+        found |= {"podIP": address, "podIPs": _only({"ip": address})}
     return found
+
+
+def _only(item: Object) -> list[Object]:
+    """In the place of what was in a list before: a strategic merge would keep it."""
+    return [{"$patch": "replace"}, item]

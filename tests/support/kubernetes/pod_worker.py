@@ -23,6 +23,7 @@ Object = dict[str, Any]
 
 _VOLUMES_AGAIN_S = 1.0
 _REFUSED_TIMES = 5
+_OVER = {"Succeeded", "Failed"}
 _TOLD_TOGETHER_S = 0.05
 _TOLD_AGAIN_S = 1.0
 _SHM_OPTIONS = "mode=1777,size=65536k"
@@ -39,6 +40,8 @@ class PodWorker:
         self._started_at = pod.get("status", {}).get("startTime") or time_text()
         self._dirty, self._ending = asyncio.Event(), asyncio.Event()
         self._grace_s: float | None = None
+        #: In the API's own words: such a pod is not run again, nor is anything told of it.
+        self._was_over = pod.get("status", {}).get("phase") in _OVER
         self._is_over = False
         self._is_shutdown = False
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,7 +77,7 @@ class PodWorker:
     def take(self, pod: Object) -> None:
         """The pod has changed in the API."""
         told = self.pod.get("status", {})
-        self.pod = pod | {"status": told | pod.get("status", {})}
+        self.pod = pod | {"status": told | pod.get("status", {}) | self._addresses()}
         self._volumes.pod = self.pod
         if "deletionTimestamp" in pod["metadata"]:
             self.end(float(pod["metadata"].get("deletionGracePeriodSeconds", 30)))
@@ -104,16 +107,19 @@ class PodWorker:
         await self._release()
         self._is_over = True
         telling.cancel()
-        await self._tell_until_told()
+        if not self._was_over:
+            await self._tell_until_told()
         shutil.rmtree(self.directory, ignore_errors=True)
         MemoryGroup.remove_all(self.node.name, self.pod["metadata"]["uid"])
         if "deletionTimestamp" in self.pod["metadata"]:
             await self._finalise()
 
     async def _live(self) -> None:
-        if pod_status.phase(self._policy, *self._records()) in {"Succeeded", "Failed"}:
+        if self._was_over:
             return
         self._changed()
+        if pod_status.phase(self._policy, *self._records()) in _OVER:
+            return
         await self._prepare_volumes()
         while self._sandbox is None:
             await self._try_sandbox()
@@ -196,9 +202,15 @@ class PodWorker:
         }
         for name, text in texts.items():
             (self.directory / name).write_text(text)
-        told = self.pod.get("status", {}) | {"podIP": self.address, "podIPs": [{"ip": self.address}]}
-        self.pod["status"] = told | {"hostIP": self.node.address, "hostIPs": [{"ip": self.node.address}]}
+        self.pod["status"] = self.pod.get("status", {}) | self._addresses()
         self._changed()
+
+    def _addresses(self) -> Object:
+        """What is known here before the API has it; or the API has those of an earlier sandbox."""
+        if not self.address:
+            return {}
+        of_node = {"hostIP": self.node.address, "hostIPs": [{"ip": self.node.address}]}
+        return {"podIP": self.address, "podIPs": [{"ip": self.address}]} | of_node
 
     async def _spec(self, container: Object, directory: Path) -> Object:
         assert self._sandbox is not None
@@ -241,9 +253,10 @@ class PodWorker:
                 await self._tell()
                 return
             except ApiError as error:
-                if error.is_missing or error.is_conflict:
+                if not error.is_missing and not error.is_conflict:
+                    sys.stderr.write(f"{self.node.name}: {error}\n")
+                if not error.may_pass:
                     return
-                sys.stderr.write(f"{self.node.name}: {error}\n")
             except UNREACHABLE as error:
                 sys.stderr.write(f"{self.node.name}: {error!r}\n")
             await asyncio.sleep(_TOLD_AGAIN_S)
@@ -275,7 +288,7 @@ class PodWorker:
                 await self.node.api.delete(self._path, options)
                 return
             except ApiError as error:
-                if error.is_missing or error.is_conflict:
+                if not error.may_pass:
                     return
             except UNREACHABLE:
                 pass

@@ -17,10 +17,12 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.kubernetes.pod_process import MemoryGroup
 from tests.support.waiting import wait_until
 
 _TRIAL = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.support.kubernetes.pod_trial"]
 _PROJECT = Path(__file__).parents[3]
+_UID = f"{os.getpid():08d}-trial"
 _SECRET = "/api/v1/namespaces/ns/secrets/login"
 _CONFINED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
@@ -44,11 +46,12 @@ def directory() -> Iterator[Path]:
     """Where the machine's own root file system, which is the image here, is not."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as path:
         yield Path(path)
+        MemoryGroup.remove_all("trial", _UID)
 
 
 def _pod(script: str, **spec: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "any", "command": ["sh", "-c", script]} | spec.pop("container", {})
-    metadata = {"name": "pod-1", "namespace": "ns", "uid": f"{os.getpid():08d}-trial"}
+    metadata = {"name": "pod-1", "namespace": "ns", "uid": _UID}
     return {"metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
