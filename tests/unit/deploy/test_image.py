@@ -55,7 +55,7 @@ def test_every_base_is_named_by_its_digest(instructions: list[str]) -> None:
     """A tag can be given to another image."""
     bases = {instruction.split()[1] for instruction in instructions if instruction.startswith("FROM ")}
     stages = {instruction.split()[3] for instruction in instructions if re.match(r"FROM \S+ AS ", instruction)}
-    assert bases - stages == {"${PYTHON}"}
+    assert bases - stages == {"${PYTHON}", "scratch"}
     assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in _python_images(instructions))
 
 
@@ -81,7 +81,7 @@ def test_it_always_has_the_record_kernel(instructions: list[str]) -> None:
     assert build.startswith("FROM ${PYTHON} AS build\n")
     assert "COPY kernel kernel" in build
     assert hatch_build.OFF_VARIABLE not in build
-    assert build.splitlines()[-1].endswith(" && /opt/mirror-ray/bin/python -c 'from mirror_ray.records import _kernel'")
+    assert build.splitlines()[-1].endswith(" && /opt/mirror-ray/bin/python -I -c 'from mirror_ray.records import _kernel'")
     crates = tomllib.loads((_ROOT / "kernel/Cargo.lock").read_text())["package"]
     assert [crate["name"] for crate in crates if "checksum" not in crate] == ["mirror-ray-kernel"]
     ignored = (_DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
@@ -125,6 +125,13 @@ def test_it_runs_as_the_user_of_the_pods(instructions: list[str]) -> None:
     cluster = yaml.safe_load((_ROOT / "ray-cluster.yaml").read_text())
     pod = cluster["spec"]["headGroupSpec"]["template"]["spec"]["securityContext"]
     assert f"USER {pod['runAsUser']}:{pod['runAsGroup']}" in instructions
+
+
+def test_jars_are_found_where_they_are_put(instructions: list[str]) -> None:
+    """By the variable, for a root that is read-only; nobody but root can change them."""
+    [jars] = [found[1] for line in instructions if (found := re.search(r"MIRROR_RAY_JARS=(\S+)", line))]
+    assert f"COPY --from=jars {jars} {jars}" in instructions
+    assert any(f"MIRROR_RAY_CACHE={jars} /opt/mirror-ray/bin/mirror-ray jars" in line for line in instructions)
 
 
 def test_its_health_is_asked_for_where_the_gateway_is(instructions: list[str]) -> None:
