@@ -12,7 +12,7 @@ command -v mmdebstrap >/dev/null || {
 }
 
 # What nobody reads in a container is not unpacked, now or later, but licences are; a container that broke off while it was made is thrown
-# away, so that nothing has to wait for the disk.
+# away, so that nothing has to wait for the disk. What apt is told on this machine (99mmdebstrap) is not for others.
 mmdebstrap --quiet --mode=root --variant=minbase --include=ca-certificates,python3,python3-venv \
     --dpkgopt=force-unsafe-io \
     --dpkgopt='path-exclude=/usr/share/man/*' \
@@ -22,5 +22,5 @@ mmdebstrap --quiet --mode=root --variant=minbase --include=ca-certificates,pytho
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --customize-hook='find "$1/usr" -name __pycache__ -type d -prune -exec rm -rf {} +' \
     --customize-hook='rm -rf "$1"/var/log/* "$1"/var/cache/ldconfig/aux-cache "$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old' \
-    --customize-hook='rm -f "$1"/etc/resolv.conf "$1"/etc/hostname "$1"/etc/machine-id' \
+    --customize-hook='rm -f "$1"/etc/resolv.conf "$1"/etc/hostname "$1"/etc/machine-id "$1"/etc/apt/apt.conf.d/99mmdebstrap' \
     "$@" bookworm "$archive" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +20,7 @@ from supply.parts import ROOT
 IMAGE: Final = "mirror-ray:0.1.0"
 _DIRECTORY: Final = ROOT / "deploy/image"
 _DOCKERFILE: Final = _DIRECTORY / "Dockerfile"
+_COPIED: Final = re.compile(rb"(file|dir|multi):[0-9a-f]{64}")
 _MISSING: Final = (
     "missing: Docker, or buildah. Debian, Ubuntu: apt-get install buildah mmdebstrap, and run the same as root."
 )
@@ -144,6 +147,19 @@ class Buildah:
         finally:
             _output("buildah", "rm", container)
 
+    def _settle(self) -> None:
+        """Leave out of `IMAGE`'s configuration what is another one each time; its layers stay as they are."""
+        with tempfile.TemporaryDirectory(prefix="mirror-ray-image-", dir="/var/tmp") as scratch:
+            _output("buildah", "push", "--disable-compression", IMAGE, f"dir:{scratch}")
+            manifest = json.loads(Path(scratch, "manifest.json").read_text())
+            content = settled(Path(scratch, manifest["config"]["digest"].removeprefix("sha256:")).read_bytes())
+            digest = hashlib.sha256(content).hexdigest()
+            Path(scratch, digest).write_bytes(content)
+            manifest["config"] |= {"digest": f"sha256:{digest}", "size": len(content)}
+            Path(scratch, "manifest.json").write_text(json.dumps(manifest))
+            _output("buildah", "pull", "--quiet", f"dir:{scratch}")
+        _output("buildah", "tag", digest, IMAGE)
+
     def _debian(self, recipe: Recipe) -> str:
         """Make the base of Debian's packages."""
         print(f"{recipe.base} is not reached: the base is made of Debian's packages", flush=True)
@@ -188,6 +204,21 @@ def build_arguments(recipe: Recipe, base: str | None, registries: Path) -> list[
         *("--build-arg", f"SOURCE_DATE_EPOCH={recipe.epoch_s}"),
         *(() if base is None else ("--build-arg", f"PYTHON={base}")),
     ]
+
+
+def settled(config: bytes) -> bytes:
+    """An image's configuration without what is new each time: the names of what it was made in and of, and of copies.
+
+    The digest of what a step copied is of the times, too, that files had before.
+    """
+    kept = {
+        key: value
+        for key, value in json.loads(_COPIED.sub(rb"\1", config)).items()
+        if key not in {"container", "container_config", "parent"}
+    }
+    kept["config"].pop("Hostname", None)
+    kept["config"].pop("Image", None)
+    return json.dumps(kept, sort_keys=True).encode()
 
 
 def described(digest: str, config: dict[str, Any], layers: int) -> BuiltImage:

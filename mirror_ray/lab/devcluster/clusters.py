@@ -65,6 +65,7 @@ def run_clusters(
         registries = {alias: _registry(alias, directory) for alias in FIRST_PORTS} if registry else {}
         stack.callback(_state_path().unlink, missing_ok=True)
         with writing(_state_path()):
+            _state_path().parent.mkdir(parents=True, exist_ok=True)
             _state_path().write_text(json.dumps({"pid": os.getpid(), "created": psutil.Process().create_time()}))
         for started in registries.values():
             stack.callback(started.close)

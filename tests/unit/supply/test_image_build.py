@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from supply.image import tools
 from supply.image.registries import MOUNTED, Registries, of_mirrors, registries, write
-from supply.image.tools import ImageError, build_arguments, described, find_tool, read_recipe
+from supply.image.tools import ImageError, build_arguments, described, find_tool, read_recipe, settled
 from supply.parts import ROOT
 
 _APT = """\
@@ -115,6 +116,21 @@ def test_an_image_says_how_it_is_entered() -> None:
     config = {"Env": ["A=b"], "Entrypoint": ["tini", "--"], "Healthcheck": {"Test": ["CMD", "sh", "-c", "true"]}}
     image = described("sha256:00", config, 3)
     assert (image.environment, image.entrypoint, image.health) == (["A=b"], ["tini", "--"], ["sh", "-c", "true"])
+
+
+def test_an_image_does_not_say_in_which_container_it_was_made() -> None:
+    """That is another one each time; what it runs and is made of stays."""
+    one, other = (
+        {
+            "container": name,
+            "parent": name,
+            "config": {"Hostname": name, "Env": ["A=b"]},
+            "history": [f"COPY dir:{name}"],
+        }
+        for name in ("1" * 64, "2" * 64)
+    )
+    assert settled(json.dumps(one).encode()) == settled(json.dumps(other).encode())
+    assert json.loads(settled(json.dumps(one).encode())) == {"config": {"Env": ["A=b"]}, "history": ["COPY dir"]}
 
 
 def test_a_machine_without_a_tool_is_told_which_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
