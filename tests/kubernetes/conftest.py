@@ -77,12 +77,12 @@ def nodes(programs: Binaries, control_plane: ControlPlane, admin: Kubectl) -> It
     own = dict.fromkeys(IMAGES, Path(_ROOT))
     with Nodes(control_plane, own | dict(addons.images(programs, directory / "images"))) as nodes:
         for node in machine.NODES:
-            admin.wait_for(f"node/{node}", "--for=condition=Ready")
+            admin.wait_for("Ready", f"node/{node}")
         addons.install_dns(admin, {BOOTSTRAP["west"]: machine.OUTSIDE[1]})
         addons.install_kuberay(admin, programs, directory)
         addons.install_prometheus_definitions(admin, programs)
-        admin.within("kube-system").wait_for("deployment/coredns", "--for=condition=Available")
-        admin.within(addons.KUBERAY_NAMESPACE).wait_for("deployment/kuberay-operator", "--for=condition=Available")
+        admin.within("kube-system").wait_for("Available", "deployment/coredns")
+        admin.within(addons.KUBERAY_NAMESPACE).wait_for("Available", "deployment/kuberay-operator")
         yield nodes
 
 
@@ -145,8 +145,7 @@ def mirror(installed: MirrorOnKubernetes, record: Record, load: None) -> MirrorO
     with record.step(chapter, "`kubectl apply -k`: every object is taken by the API") as step:
         step.saw(f"{len(installed.apply().splitlines())} objects")
     with record.step(chapter, "the head's pod is ready") as step:
-        installed.kubectl.wait_for("pod", "-l", "ray.io/node-type=head", "--for=create")
-        installed.kubectl.wait_for("pod", "-l", "ray.io/node-type=head", "--for=condition=Ready", timeout_s=600)
+        installed.kubectl.wait_for("Ready", "pod", "-l", "ray.io/node-type=head", timeout_s=600)
     with record.step(chapter, "the RayJob has succeeded"):
         installed.wait_job()
     with record.step(chapter, "the autoscaler has added the second worker, for `replicators: 2`"):

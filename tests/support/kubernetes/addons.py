@@ -48,7 +48,7 @@ def install_kuberay(kubectl: Kubectl, programs: Binaries, directory: Path) -> No
     overlay = {"namespace": KUBERAY_NAMESPACE, "resources": ["default"]}
     (config / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     kubectl("create", "namespace", KUBERAY_NAMESPACE)
-    kubectl("apply", "--server-side", "-k", str(config))
+    kubectl.within(KUBERAY_NAMESPACE)("apply", "--server-side", "-k", str(config))
 
 
 def install_prometheus_definitions(kubectl: Kubectl, programs: Binaries) -> None:
@@ -65,7 +65,7 @@ def _image(directory: Path, program: str, path: str, config: Mapping[str, Any]) 
         os.link(program, root / path.lstrip("/"))
     except OSError:
         shutil.copy2(program, root / path.lstrip("/"))
-    (directory / "config.json").write_text(json.dumps(config))
+    root.with_name("rootfs.json").write_text(json.dumps(config))
     return root
 
 

@@ -55,10 +55,11 @@ class Kubectl:
         found: list[Manifest] = self.get(*arguments)["items"]
         return found
 
-    def wait_for(self, what: str, *condition: str, timeout_s: float = _TIMEOUT_S) -> None:
-        """`kubectl wait`, also for what is not there yet."""
+    def wait_for(self, condition: str, *what: str, timeout_s: float = _TIMEOUT_S) -> None:
+        """Wait until an object is there, and its condition is True."""
         try:
-            self("wait", what, *condition, f"--timeout={timeout_s:g}s", timeout_s=timeout_s + 30)
+            for wanted in ("create", f"condition={condition}"):
+                self("wait", *what, f"--for={wanted}", f"--timeout={timeout_s:g}s", timeout_s=timeout_s + 30)
         except KubectlError as error:
             raise AssertionError(f"{error}\n{self.story()}") from None
 

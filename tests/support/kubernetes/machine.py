@@ -38,7 +38,8 @@ def make_network(programs: Binaries) -> None:
     _run(ip, "link", "set", "lo", "up")
     if _DEVICE in others:
         return
-    _run(ip, "link", "add", _DEVICE, "type", "dummy")
+    # A bridge without ports: a device that every kernel has.
+    _run(ip, "link", "add", _DEVICE, "type", "bridge")
     for address in (CONTROL_PLANE, *NODES.values(), *OUTSIDE):
         _run(ip, "address", "add", f"{address}/32", "dev", _DEVICE)
     _run(ip, "link", "set", _DEVICE, "up")
