@@ -1,8 +1,8 @@
 """Runs what is in the image, as the manifests have it: ``make image-demo``. ``--to FILE`` writes the report.
 
 The image is unpacked into ``build/image`` and entered (``deploy/image/enter.sh``): a read-only root, user 1000, no
-capability, no network. There `inside.sh` starts mirror-ray, asks for its health, stops it, and runs its demo for a
-minute.
+capability, no network. There `inside.sh` starts mirror-ray, asks for its health, stops it, and runs its demo for two
+minutes, with Spark beside it.
 """
 
 from __future__ import annotations

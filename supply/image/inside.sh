@@ -53,15 +53,15 @@ mirror-ray clusters down
 wait "$clusters" || fail "the brokers stop" /tmp/clusters.log
 
 echo "== demo"
-mirror-ray demo --for 60 >/tmp/demo.log 2>&1 &
+mirror-ray demo --for 120 >/tmp/demo.log 2>&1 &
 demo=$!
 until "$@" 2>/dev/null; do
     kill -0 "$demo" 2>/dev/null || fail "the demo goes on" /tmp/demo.log
     sleep 0.1
 done
 sleep 15
-mirror-ray report 'A->B' --to /tmp/report >/tmp/report.log 2>&1 || fail "Spark makes a report" /tmp/report.log
-tail -n 20 /tmp/report.log
+mirror-ray verify 'A->B' --spark >/tmp/verify.log 2>&1 || fail "Spark finds every record in the copy" /tmp/verify.log
+head -n 6 /tmp/verify.log
 wait "$demo" || fail "the demo copies all" /tmp/demo.log
 tail -n 12 /tmp/demo.log
 echo "measured tmp_bytes $(du --summarize --bytes /tmp | cut -f1)"

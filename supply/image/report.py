@@ -28,9 +28,7 @@ _TIMES: Final = {
     "healthy_ms": "`mirror-ray up` between brokers that run, until the health check says that the coordinator answers",
     "stopped_ms": "SIGTERM, until it has drained and ended",
 }
-_SAME: Final = (
-    "The same files of the project and the same Debian packages make the same one (`make image ARGS=--again`)."
-)
+_SAME: Final = "`make image ARGS=--again` builds it anew, without a cache, and says whether it is the same one."
 _CONFINED: Final = (
     "Its root file system, entered by `deploy/image/enter.sh`: read-only but for `/tmp` and `/home/ray`, user 1000, no "
     "capability and no new privileges, a network with loopback alone, `/dev/shm` of 64 MB. Memory and processor are "

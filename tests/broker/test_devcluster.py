@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import psutil
 import pytest
 
 from mirror_ray.jars import maven
-from mirror_ray.jars.maven import cache_dir
 from mirror_ray.lab.devcluster import DevCluster, stop_clusters
 from mirror_ray.model.errors import MirrorError, NotRunningError
 from tests.support.clusters import Clusters, TopicMaker
@@ -97,11 +95,15 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
 
 
 def test_clusters_run_until_another_process_stops_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two clusters come up with a file for their flows, and stop_clusters ends them."""
-    jar_dir = maven.ensure_jars()
-    monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path))
-    shutil.copytree(jar_dir, cache_dir() / jar_dir.name, copy_function=os.link)
-    script = "from mirror_ray.lab.devcluster import run_clusters; run_clusters()"
+    """Two clusters come up with a file for their flows, and stop_clusters ends them.
+
+    As in an image: the jars lie elsewhere than in the cache directory, which is not there yet.
+    """
+    monkeypatch.setenv("MIRROR_RAY_JARS", str(maven.ensure_jars().parent))
+    monkeypatch.setenv("MIRROR_RAY_CACHE", str(tmp_path / "cache"))
+    directory = tmp_path / "clusters"
+    call = f"run_clusters(Path({str(directory)!r}))"
+    script = f"from pathlib import Path; from mirror_ray.lab.devcluster import run_clusters; {call}"
     command = [sys.executable, "-c", script]
     # As most users have it: Python buffers what it writes into a pipe.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
@@ -110,9 +112,9 @@ def test_clusters_run_until_another_process_stops_them(tmp_path: Path, monkeypat
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(3)]
             assert [line.split()[0] for line in lines] == ["A", "B", "flows"]
-            config = (tmp_path / "clusters" / "mm2.properties").read_text()
+            config = (directory / "mm2.properties").read_text()
             assert f"A.bootstrap.servers = {lines[0].split()[1]}" in config
-            assert json.loads((tmp_path / "clusters.json").read_text())["pid"] == process.pid
+            assert json.loads((tmp_path / "cache/clusters.json").read_text())["pid"] == process.pid
             stop_clusters()
             assert process.wait(5) in {0, -signal.SIGTERM}
         finally:
