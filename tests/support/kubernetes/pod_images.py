@@ -23,8 +23,8 @@ class ImageRoot:
 
     @classmethod
     def read(cls, path: Path) -> ImageRoot:
-        """With the configuration beside it: ``DIR.json``, or the variables alone in ``env``."""
-        config, variables = path.parent / f"{path.name}.json", path.parent / "env"
+        """With the configuration beside it: ``DIR.json``, or the variables alone in ``environment``."""
+        config, variables = path.parent / f"{path.name}.json", path.parent / "environment"
         if config.exists():
             return cls(path, json.loads(config.read_text()))
         if variables.exists():

@@ -47,10 +47,13 @@ class TrialApi:
         return body
 
     async def patch(self, path: str, body: Object) -> Object:
-        """A status."""
-        self.statuses.append(json.loads(json.dumps(body["status"])))
+        """A status; what is to be in the place of something else is told by an item of its own."""
+        status = json.loads(json.dumps(body["status"]))
+        for key in ("podIPs", "hostIPs"):
+            status[key] = [item for item in status.get(key, []) if "$patch" not in item]
+        self.statuses.append(status)
         self._told.set()
-        return body
+        return {"status": status}
 
     async def delete(self, path: str, body: Object) -> Object:
         """The last that is heard of a pod."""

@@ -181,6 +181,17 @@ def test_a_container_runs_as_its_pod_says_or_its_image(tmp_path: Path) -> None:
     assert (by_pod.uid, by_pod.gid, by_pod.groups, by_pod.home) == (5, 6, (6, 8, 9), "/")
 
 
+def test_an_image_has_its_configuration_beside_it(tmp_path: Path) -> None:
+    """All of it, or its variables alone."""
+    root = tmp_path / "rootfs"
+    assert ImageRoot.read(root).config == {}
+    (tmp_path / "environment").write_text("PATH=/opt/bin:/bin\nA=b=c\n")
+    assert ImageRoot.read(root).variables == {"PATH": "/opt/bin:/bin", "A": "b=c"}
+    (tmp_path / "rootfs.json").write_text('{"User": "7", "Env": ["B=2"]}')
+    read = ImageRoot.read(root)
+    assert (read.config["User"], read.variables["B"], "PATH" in read.variables) == ("7", "2", True)
+
+
 def test_an_image_that_runs_as_root_is_not_run_where_that_is_forbidden(tmp_path: Path) -> None:
     """An image that runs as root is not run where that is forbidden."""
     with pytest.raises(ImageError, match="will run as root"):
