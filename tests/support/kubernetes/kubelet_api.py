@@ -73,9 +73,10 @@ class KubeletApi:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority)
         tls.load_cert_chain(certificate, key)
         tls.verify_mode = ssl.CERT_REQUIRED
-        self._server = await asyncio.start_server(self._serve, address, port, ssl=tls)
+        self._server = await asyncio.start_server(self.serve, address, port, ssl=tls)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, on a connection of its own."""
         try:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 await self._answer(await ServedRequest.read(reader), reader, writer)

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+from tests.support.kubernetes import spdy_client
+from tests.support.kubernetes.kubelet_api import KubeletApi
 from tests.support.kubernetes.node_api import ApiError, NodeApi
 from tests.support.kubernetes.node_context import NodeContext
 from tests.support.kubernetes.pod_images import ImageRoot, Images
@@ -72,6 +74,29 @@ def _has_reached(status: Object, awaited: str) -> bool:
     return awaited in holding | {status["phase"]}
 
 
+class _OnePod:
+    def __init__(self, worker: PodWorker) -> None:
+        self._worker = worker
+
+    def worker(self, namespace: str, name: str) -> PodWorker | None:
+        return self._worker if self._worker.key == (namespace, name) else None
+
+
+async def _served(worker: PodWorker, asked: list[Any]) -> list[Any]:
+    """What the kubelet's own server answers: to paths, and to commands with their input."""
+    server = await asyncio.start_server(KubeletApi(_OnePod(worker)).serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    answers: list[Any] = []
+    for one in asked:
+        if isinstance(one, str):
+            answers.append(await spdy_client.get(port, one))
+        else:
+            came = await spdy_client.execute(port, one["container"], one["command"], one.get("input", "").encode())
+            answers.append({name: data.decode() for name, data in came.items()})
+    server.close()
+    return answers
+
+
 async def _try(given: Object) -> Object:
     api, directory = TrialApi(given.get("objects", {})), Path(given["directory"])
     node = NodeContext(
@@ -91,6 +116,7 @@ async def _try(given: Object) -> Object:
     await asyncio.wait_for(api.reached(given["until"]), _LIMIT_S)
     main = worker.runner(given["pod"]["spec"]["containers"][0]["name"])
     assert main is not None
+    served = await _served(worker, given.get("served", []))
     executed = []
     for command in given.get("execute", []):
         if isinstance(command, dict):
@@ -103,7 +129,7 @@ async def _try(given: Object) -> Object:
     worker.take(given["pod"] | {"metadata": metadata})
     await asyncio.wait_for(running, _LIMIT_S)
     told = {"statuses": api.statuses, "events": api.events, "deleted": api.deleted}
-    return told | {"executed": executed, "log": log, "left": _left(directory / "pods")}
+    return told | {"executed": executed, "log": log, "left": _left(directory / "pods"), "served": served}
 
 
 def _left(directory: Path) -> list[str]:

@@ -119,6 +119,27 @@ def test_a_confined_pod_comes_up_gets_a_changed_secret_and_ends(directory: Path)
     assert found["left"] == []
 
 
+def test_the_api_server_gets_logs_and_runs_commands(directory: Path) -> None:
+    """Of containers that are there, with input, both outputs and the exit code."""
+    script = "echo one; echo two; while :; do sleep 0.1; done"
+    asked = [
+        "/containerLogs/ns/pod-1/main?tailLines=1",
+        "/containerLogs/ns/pod-1/main?previous=true",
+        "/containerLogs/ns/pod-1/other",
+        {"container": "ns/pod-1/main", "command": ["sh", "-c", "cat; echo bad >&2; exit 3"], "input": "given"},
+        {"container": "ns/pod-1/main", "command": ["/no/such/program"]},
+    ]
+    pod = _pod(script, terminationGracePeriodSeconds=0)
+    last, previous, other, ran, missing = _tried(directory, pod, "Ready", served=asked, grace_s=0)["served"]
+    assert last.startswith("HTTP/1.1 200 OK")
+    assert last.endswith("\r\n\r\ntwo\n")
+    assert "400" in previous.splitlines()[0]
+    assert other.endswith("container other is not in pod pod-1")
+    assert (ran["stdout"], ran["stderr"]) == ("given", "bad\n")
+    assert json.loads(ran["error"])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+    assert "/no/such/program" in missing["stderr"]
+
+
 def test_a_container_tells_how_it_ended_and_why_it_did_not_begin(directory: Path) -> None:
     """With its exit code, or the program that is not there."""
     found = _tried(directory, _pod("exit 4", restartPolicy="Never"), "Failed")
