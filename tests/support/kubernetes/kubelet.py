@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.support.kubernetes.kubelet_api import KubeletApi
 from tests.support.kubernetes.node_api import MERGE, UNREACHABLE, ApiError, NodeApi
-from tests.support.kubernetes.node_context import NodeContext
+from tests.support.kubernetes.node_context import NodeContext, group_of
 from tests.support.kubernetes.pod_images import ImageRoot, Images
 from tests.support.kubernetes.pod_network import PodAddresses
 from tests.support.kubernetes.pod_process import MemoryGroup
@@ -220,7 +220,7 @@ class Kubelet:
 def clean(directory: Path, node: str) -> None:
     """Remove what a node that was killed has left: its files and its memory cgroups. The rest is gone."""
     shutil.rmtree(directory, ignore_errors=True)
-    MemoryGroup.remove_all(node)
+    MemoryGroup.remove_all(group_of(node, directory))
 
 
 def _options() -> argparse.Namespace:

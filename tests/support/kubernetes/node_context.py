@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+import zlib
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,11 @@ from tests.support.kubernetes.pod_network import PodAddresses
 Object = dict[str, Any]
 
 _TOLD_ONCE_IN_S = 60.0
+
+
+def group_of(node: str, directory: Path) -> str:
+    """The name of a node's cgroups."""
+    return f"{node}-{zlib.crc32(str(directory).encode()):08x}"
 
 
 @dataclass(kw_only=True)
@@ -37,6 +43,11 @@ class NodeContext:
     addresses: PodAddresses = field(init=False)
     _told_at_s: dict[tuple[str, str, str], float] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def group(self) -> str:
+        """The name of its cgroups: nodes of another cluster on this machine may have its name."""
+        return group_of(self.name, self.directory)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something meanwhile; the task is held until it has ended."""

@@ -84,7 +84,7 @@ class ContainerRunner:
     async def _start(self) -> ContainerProcess | None:
         """Start it once; none: something is missing, or it ended before it began."""
         spec_file = self.directory / "spec.json"
-        group = MemoryGroup(self._around.node.name, self._around.pod()["metadata"]["uid"], self._container["name"])
+        group = MemoryGroup(self._around.node.group, self._around.pod()["metadata"]["uid"], self._container["name"])
         limit = self._container.get("resources", {}).get("limits", {}).get("memory")
         try:
             spec = await self._around.spec(self._container, self.directory)

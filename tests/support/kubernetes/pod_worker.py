@@ -110,7 +110,7 @@ class PodWorker:
         if not self._was_over:
             await self._tell_until_told()
         shutil.rmtree(self.directory, ignore_errors=True)
-        MemoryGroup.remove_all(self.node.name, self.pod["metadata"]["uid"])
+        MemoryGroup.remove_all(self.node.group, self.pod["metadata"]["uid"])
         if "deletionTimestamp" in self.pod["metadata"]:
             await self._finalise()
 

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.kubernetes.node_context import group_of
 from tests.support.kubernetes.pod_process import MemoryGroup
 from tests.support.waiting import wait_until
 
@@ -46,7 +47,7 @@ def directory() -> Iterator[Path]:
     """Where the machine's own root file system, which is the image here, is not."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as path:
         yield Path(path)
-        MemoryGroup.remove_all("trial", _UID)
+        MemoryGroup.remove_all(group_of("trial", Path(path)))
 
 
 def _pod(script: str, **spec: Any) -> dict[str, Any]:
