@@ -8,12 +8,10 @@ from tests.kubernetes.conftest import IMAGES
 from tests.support.kubernetes.kubectl import KubectlError
 from tests.support.kubernetes.nodes import Nodes
 from tests.support.kubernetes.record import Record
-from tests.support.kubernetes.system import MirrorOnKubernetes, is_ready
+from tests.support.kubernetes.system import MirrorOnKubernetes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1200)
-
-_HEADLESS_S = 600.0
 
 
 def test_it_is_installed(mirror: MirrorOnKubernetes, record: Record) -> None:
@@ -100,12 +98,7 @@ def test_the_head_is_deleted(mirror: MirrorOnKubernetes, record: Record) -> None
     before = mirror.head()["metadata"]["name"]
     with record.step("Pods lost", "the head's pod is deleted, without Redis") as step, mirror.watched(step):
         mirror.kubectl("delete", "pod", before)
-        wait_until(
-            lambda: (head := mirror.head())["metadata"]["name"] != before and is_ready(head),
-            _HEADLESS_S,
-            "another head is ready",
-            every_s=1.0,
-        )
+        mirror.wait_head(other_than=before)
         mirror.start_again()
         mirror.wait_workers(2)
 
@@ -113,11 +106,10 @@ def test_the_head_is_deleted(mirror: MirrorOnKubernetes, record: Record) -> None
 def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: Nodes) -> None:
     """A worker is evicted and comes back elsewhere; the head is held by its budget."""
     head = mirror.head()["spec"]["nodeName"]
-    drain = ("--ignore-daemonsets", "--delete-emptydir-data")
     with record.step("Nodes drained", "the node of the head: `kubectl drain` is refused") as step:
         try:
             with pytest.raises(KubectlError, match="disruption budget"):
-                mirror.kubectl("drain", head, *drain, "--timeout=20s", "--pod-selector=ray.io/node-type=head")
+                mirror.drain(head, "ray.io/node-type=head", timeout_s=20)
         finally:
             mirror.kubectl("uncordon", head)
         step.saw("held by the PodDisruptionBudget mirror-ray-head")
@@ -125,7 +117,7 @@ def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: No
     drained = others[0] if others else head
     with record.step("Nodes drained", "the node of a worker") as step, mirror.watched(step):
         try:
-            mirror.kubectl("drain", drained, *drain, "--timeout=180s", "--pod-selector=ray.io/group=replicators")
+            mirror.drain(drained, "ray.io/group=replicators")
             mirror.wait_workers(2)
             assert all(pod["spec"]["nodeName"] != drained for pod in mirror.workers())
         finally:
@@ -148,12 +140,6 @@ def test_the_configuration_is_changed(mirror: MirrorOnKubernetes, record: Record
 def test_an_upgrade(mirror: MirrorOnKubernetes, record: Record) -> None:
     """As docs/upgrade.md says: `down`, job and cluster deleted, the overlay with the new image applied."""
     with record.step("Upgraded", "the steps of [upgrade](../upgrade.md#on-kubernetes)") as step, mirror.watched(step):
-        mirror.run("down")
-        mirror.kubectl("delete", "rayjob", "mirror-ray-up")
-        mirror.kubectl("delete", "raycluster", "mirror-ray")
-        mirror.overlay.set_image(IMAGES[1])
-        mirror.apply()
-        mirror.wait_job()
-        mirror.wait_workers(2)
+        mirror.replace(lambda overlay: overlay.set_image(IMAGES[1]))
         pods = [mirror.head(), *mirror.workers()]
         assert {container["image"] for pod in pods for container in pod["spec"]["containers"]} == {IMAGES[1]}

@@ -43,7 +43,7 @@ class ControlPlane:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self._stop)
-            machine.make_network(self._programs)
+            machine.make_network(self._programs, self.directory)
             self._start()
             stack.pop_all()
         return self

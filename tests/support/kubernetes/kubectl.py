@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.kubernetes.manifests import Manifest
-from tests.support.waiting import wait_until
 
 _TIMEOUT_S = 180.0
 
@@ -69,18 +68,6 @@ class Kubectl:
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         return value
-
-    def wait_field(self, kind: str, name: str, path: tuple[str, ...], wanted: Any, timeout_s: float) -> None:
-        """Wait until a field is so."""
-        try:
-            wait_until(
-                lambda: self.field(kind, name, *path) == wanted,
-                timeout_s,
-                f"{kind}/{name} {'.'.join(path)} is {wanted}",
-                every_s=1.0,
-            )
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.story()}") from None
 
     def story(self) -> str:
         """What happened lately in the namespace, for who reads of a failure."""

@@ -26,7 +26,7 @@ API_URL = f"https://{CONTROL_PLANE}:6443"
 _DEVICE = "machine0"
 
 
-def make_network(programs: Binaries) -> None:
+def make_network(programs: Binaries, directory: Path) -> None:
     """Give this network namespace the addresses of all machines. Exits where it is the machine's own."""
     others = {name for _, name in socket.if_nameindex()} - {"lo"}
     if others - {_DEVICE}:
@@ -46,6 +46,10 @@ def make_network(programs: Binaries) -> None:
     # A service's address is nobody's: packets to it need a route, so that they come as far as kube-proxy's rules.
     _run(ip, "route", "add", "default", "dev", _DEVICE)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    # The DNS of the machine is out of reach here, and brokers look up who connects: nobody answers, at once.
+    nowhere = directory / "resolv.conf"
+    nowhere.write_text("nameserver 127.0.0.1\n")
+    _run(programs.path("mount"), "--bind", str(nowhere), "/etc/resolv.conf")
 
 
 def _run(*command: str) -> None:

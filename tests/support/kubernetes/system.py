@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mirror_ray.lab.copy_check import check_copy
+from mirror_ray.lab.copy_check import hash_records
 from mirror_ray.lab.devcluster import DevCluster, DevSecurity
-from mirror_ray.lab.judge import CopyResult
+from mirror_ray.lab.judge import CopyResult, count_differences
 from mirror_ray.lab.kafka_client import TopicEnds
 from tests.support.kubernetes.kubectl import Kubectl
 from tests.support.kubernetes.machine import OUTSIDE
@@ -31,6 +31,8 @@ _CLUSTER = "ray.io/cluster=mirror-ray"
 _HEAD = f"{_CLUSTER},ray.io/node-type=head"
 _WORKERS = f"{_CLUSTER},ray.io/group=replicators"
 _UP_S = 300.0
+#: How often the RayJob is handed in: a machine where much runs besides may be slow to answer.
+_TRIES = 4
 
 
 def make_brokers(name: str, address: str, password: str) -> DevCluster:
@@ -41,20 +43,24 @@ def make_brokers(name: str, address: str, password: str) -> DevCluster:
 
 
 def east_as_a_service(kubectl: Kubectl) -> None:
-    """The cluster east is found by a service of the cluster, whose broker is outside."""
-    name = BOOTSTRAP["east"].removesuffix(".kafka")
-    port = {"name": "tls", "port": _PORT, "protocol": "TCP"}
-    labels = {"kubernetes.io/service-name": name}
-    kubectl("create", "namespace", "kafka")
-    kubectl.within("kafka").apply(
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [port]}},
+    """The cluster east is found by a service in a namespace of its own, whose broker is outside."""
+    name, namespace = BOOTSTRAP["east"].split(".")
+    kubectl("create", "namespace", namespace)
+    service_outside(kubectl.within(namespace), name, OUTSIDE[0], _PORT)
+
+
+def service_outside(kubectl: Kubectl, name: str, address: str, port: int) -> None:
+    """A service for what listens outside of the cluster."""
+    ports = [{"name": "tcp", "port": port, "protocol": "TCP"}]
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": ports}},
         {
             "apiVersion": "discovery.k8s.io/v1",
             "kind": "EndpointSlice",
-            "metadata": {"name": name, "labels": labels},
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
             "addressType": "IPv4",
-            "ports": [port],
-            "endpoints": [{"addresses": [OUTSIDE[0]], "conditions": {"ready": True}}],
+            "ports": ports,
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
         },
     )
 
@@ -97,9 +103,19 @@ class MirrorOnKubernetes:
         """`kubectl apply -k` of the overlay."""
         return self.kubectl("apply", "-k", str(self.overlay.path))
 
-    def wait_job(self) -> None:
-        """Wait until the RayJob has succeeded."""
-        self.kubectl.wait_field("rayjob", "mirror-ray-up", ("status", "jobStatus"), "SUCCEEDED", _UP_S)
+    def wait_job(self) -> int:
+        """Wait until the RayJob has succeeded, and say how often it was handed in.
+
+        One that fails, where brokers did not answer in time, is handed in again, as a user would.
+        """
+        for tries in range(1, _TRIES + 1):
+            if self._job_status() == "SUCCEEDED":
+                return tries
+            said = self.kubectl.field("rayjob", "mirror-ray-up", "status", "message")
+            if tries < _TRIES:
+                self.kubectl("delete", "rayjob", "mirror-ray-up")
+                self.apply()
+        raise AssertionError(f"the RayJob has failed {_TRIES} times: {said}")
 
     def start_again(self) -> None:
         """Hand in the RayJob again: delete it, and apply it."""
@@ -107,10 +123,47 @@ class MirrorOnKubernetes:
         self.apply()
         self.wait_job()
 
+    def _job_status(self) -> str:
+        def ended() -> str | None:
+            status = self.kubectl.get("rayjob", "mirror-ray-up").get("status", {})
+            return status["jobStatus"] if status.get("jobDeploymentStatus") in {"Complete", "Failed"} else None
+
+        try:
+            return wait_until(ended, _UP_S, "the RayJob has ended", every_s=1.0) or ""
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.kubectl.story()}") from None
+
     def head(self) -> Manifest:
         """The pod of the head."""
         (pod,) = self._pods(_HEAD)
         return pod
+
+    def wait_head(self, *, other_than: str) -> None:
+        """Wait until another pod is the head, and ready."""
+
+        def another() -> bool:
+            heads = [pod for pod in self._pods(_HEAD) if pod["metadata"]["name"] != other_than]
+            return len(heads) == 1 and is_ready(heads[0])
+
+        try:
+            wait_until(another, _UP_S, "another head is ready", every_s=1.0)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.kubectl.story()}") from None
+
+    def replace(self, change: Callable[[Overlay], object]) -> None:
+        """The steps of docs/upgrade.md, on Kubernetes: stop, change the overlay, start."""
+        self.run("down")
+        self.kubectl("delete", "rayjob", "mirror-ray-up")
+        self.kubectl("delete", "raycluster", "mirror-ray")
+        change(self.overlay)
+        self.apply()
+        self.wait_job()
+        self.wait_workers(2)
+
+    def drain(self, node: str, selector: str, timeout_s: float = 180.0) -> None:
+        """Drain a node of the pods that a selector finds: DNS and the operator have one pod each, and stay."""
+        options = ["--delete-emptydir-data", f"--timeout={timeout_s:g}s", f"--pod-selector={selector}"]
+        self.kubectl("drain", node, *options, timeout_s=timeout_s + 30)
 
     def workers(self) -> list[Manifest]:
         """The pods of replicators, without those that are ending."""
@@ -150,7 +203,10 @@ class MirrorOnKubernetes:
         found = CopyResult()
         for topic, partitions in TOPICS.items():
             self._wait_copied(topic, timeout_s)
-            found += check_copy(self.east, topic, self.west, f"east.{topic}", partitions, finished=False)
+            # The copy is read first: the source, which grows, has all of it then.
+            copies = hash_records(self.west, f"east.{topic}", partitions)
+            for source, copy in zip(hash_records(self.east, topic, partitions), copies, strict=True):
+                found += count_differences(source, copy, finished=False)
         assert found.equal, found
         assert found.copied > 0
         return found
