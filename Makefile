@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan image image-demo image-rootfs bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted bench-failover failover-kills kubernetes jars clean
+.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan image image-demo image-rootfs bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted ray-nodes ray-versions soak bench-failover failover-kills kubernetes jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,6 +30,9 @@ help:
 	@echo 'make chaos    100 kills and freezes while records flow, then every record is compared; ARGS="--seed 7"'
 	@echo 'make planted  every kind of fault in every kind of copy, by verify, verify --spark, compare and chaos'"'"'s check; a few minutes'
 	@echo 'make failover-kills  command, coordinator and brokers killed in each step of a failover and of a failback'
+	@echo 'make ray-nodes  several Ray nodes in two regions: lost, frozen, cut off, the head with and without Redis; Linux, as root'
+	@echo 'make ray-versions  which versions of Ray work, each in an environment of its own below build/'
+	@echo 'make soak     memory and files of every process for an hour under load; ARGS="--minutes 10" for less'
 	@echo 'make model    over 100,000 steps of everything that can happen to a flow, in one process; ARGS="--hypothesis-seed 7"'
 	@echo 'make fuzz-web  half-right and hostile requests to the web UI by the ten thousand; HOSTILE_REQUESTS=100000 for longer'
 	@echo 'make fuzz-wire  changed batches and answers of brokers by the hundred thousand; FUZZ_TIMES=1000 for longer'
@@ -37,7 +40,7 @@ help:
 	@echo 'make fuzz-config  ten thousand odd configurations of each kind: each gives settings or error messages, and no secret'
 	@echo 'make mutants  do the fast tests find each known kind of fault in the code that protects data? ARGS="--only sender"'
 	@echo 'make versions  earlier versions of Kafka on either side, from 2.4.1 on; a broker is killed meanwhile'
-	@echo 'make kubernetes  a Kubernetes cluster of three nodes, and on it what deploy/README.md tells; Linux, as root, with Go; KUBERNETES_IMAGE_ROOT: make image'
+	@echo 'make kubernetes  a Kubernetes cluster of three nodes, and on it what deploy/README.md tells; after make image; as root, on Linux, with Go'
 	@echo 'make bench    the benchmark against MirrorMaker 2, up to an hour and a half; ARGS="--quick" for ten minutes'
 	@echo 'make bench-engine  processor time and memory of a replicator'"'"'s core, by itself'
 	@echo 'make bench-link  how much of a link of 100 ms round trip a copy of one partition fills'
@@ -168,6 +171,15 @@ chaos: $(READY)
 failover-kills: $(READY)
 	@$(BIN)/mirror-ray failover 'A->B' --simulate --kills $(ARGS)
 
+ray-nodes: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.ray_nodes $(ARGS)
+
+ray-versions: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.ray_versions $(ARGS)
+
+soak: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.soak $(ARGS)
+
 model: $(READY)
 	@MODEL_PROFILE=thorough $(BIN)/pytest -q --timeout 3600 tests/model $(ARGS)
 
@@ -190,6 +202,7 @@ mutants: $(READY)
 # Programs are fetched and built in the machine's network; the cluster has one of its own, and ends with its first process.
 kubernetes: $(READY)
 	@$(BIN)/python -m tests.support.kubernetes.binaries >/dev/null
+	@[[ -d build/image/rootfs ]] || $(MAKE) --no-print-directory image-rootfs
 	@KUBERNETES_REPORT=$${KUBERNETES_REPORT:-docs/deploy/kubernetes.md} unshare --net --mount --pid --fork --kill-child --mount-proc \
 		$(BIN)/pytest -p no:randomly -p no:cacheprovider --exitfirst tests/kubernetes $(ARGS)
 

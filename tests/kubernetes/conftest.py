@@ -33,8 +33,8 @@ from tests.support.traffic import Production
 
 #: Where the report goes; `make kubernetes` sets it. Without it, `make test` asks, which does not run these.
 _REPORT = os.environ.get("KUBERNETES_REPORT")
-#: The root file system of the image.
-_ROOT = os.environ.get("KUBERNETES_IMAGE_ROOT", "")
+#: The root file system of the image, as `make image-rootfs` unpacks it.
+_ROOT = os.environ.get("KUBERNETES_IMAGE_ROOT", "build/image/rootfs")
 #: The same image by two names: two versions.
 IMAGES = ("registry.example.com/mirror-ray:0.1.0", "registry.example.com/mirror-ray:next")
 _RECORDS_PER_S = 100

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+
 import pytest
 
+from mirror_ray.lab.kafka_client import TopicEnds, create_topic
 from tests.kubernetes.conftest import IMAGES
+from tests.support.kafka import Message, produce
 from tests.support.kubernetes.kubectl import KubectlError
 from tests.support.kubernetes.nodes import Nodes
 from tests.support.kubernetes.record import Record
-from tests.support.kubernetes.system import MirrorOnKubernetes
+from tests.support.kubernetes.system import MirrorOnKubernetes, change_password
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1200)
@@ -126,15 +131,29 @@ def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: No
 
 def test_the_configuration_is_changed(mirror: MirrorOnKubernetes, record: Record) -> None:
     """The overlay is applied, pods get the new file by themselves, and `up` takes it."""
-    with record.step("Changed", "`mirror.yaml`: `kubectl apply -k`, and `up` with the new file") as step:
-        with mirror.watched(step):
-            mirror.overlay.configure(lambda found: found["flows"]["east->west"]["topics"]["include"].append("new"))
-            mirror.apply()
-            head = mirror.head()["metadata"]["name"]
-            path = "/etc/mirror-ray/mirror.yaml"
-            wait_until(lambda: "- new" in mirror.mounted(head, "ray-head", path), 120, "the mount is new", every_s=2.0)
-            said = mirror.configure_anew()
-        step.saw(next(line for line in said.splitlines() if "new" in line))
+    create_topic(mirror.east, "new", 1)
+    produce(mirror.east.confluent_config(), "new", [Message(b"%d" % number) for number in range(100)])
+    copy = TopicEnds(mirror.west, "east.new", [0])
+    title = "a topic more in `mirror.yaml`: `kubectl apply -k`, and `up` with the file that pods have got"
+    with record.step("Changed", title) as step, mirror.watched(step):
+        mirror.overlay.configure(lambda found: found["flows"]["east->west"]["topics"]["include"].append("new"))
+        mirror.apply()
+        mirror.wait_mounted("/etc/mirror-ray/mirror.yaml", "- new")
+        mirror.configure_anew()
+        wait_until(lambda: copy.total() == 100, 120.0, "the new topic is copied", every_s=1.0)
+        step.saw("the new topic is copied")
+
+
+def test_a_password_is_changed(mirror: MirrorOnKubernetes, record: Record) -> None:
+    """On the brokers, and in the secret; pods get the new file by themselves, and `up` begins the flow anew with it."""
+    password = secrets.token_hex(16)
+    title = "another password of the cluster west, on its brokers and in the secret; `up`"
+    with record.step("Changed", title) as step, mirror.watched(step):
+        change_password(mirror.west, password)
+        patch = {"stringData": {"west-password": password}}
+        mirror.kubectl("patch", "secret", "mirror-ray-credentials", "--type=merge", f"-p={json.dumps(patch)}")
+        mirror.wait_mounted("/etc/mirror-ray-secrets/credentials/west-password", password)
+        mirror.configure_anew()
 
 
 def test_an_upgrade(mirror: MirrorOnKubernetes, record: Record) -> None:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion  # type: ignore[attr-defined]
 
 from mirror_ray.lab.copy_check import hash_records
 from mirror_ray.lab.devcluster import DevCluster, DevSecurity
@@ -40,6 +43,13 @@ def make_brokers(name: str, address: str, password: str) -> DevCluster:
     users = {"broker": "broker-secret", "admin": "admin-secret", _USER: password}
     security = DevSecurity(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", users=users)
     return DevCluster(name, security=security, ports=[_PORT], hosts=[address, BOOTSTRAP[name]])
+
+
+def change_password(cluster: DevCluster, password: str) -> None:
+    """Give mirror-ray's user another password on the brokers."""
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = UserScramCredentialUpsertion(_USER, credential, password.encode())
+    AdminClient(cluster.confluent_config()).alter_user_scram_credentials([wanted])[_USER].result(60)
 
 
 def east_as_a_service(kubectl: Kubectl) -> None:
@@ -197,6 +207,13 @@ class MirrorOnKubernetes:
     def mounted(self, pod: str, container: str, path: str) -> str:
         """A file in a container."""
         return self.kubectl("exec", pod, "-c", container, "--", "cat", path)
+
+    def wait_mounted(self, path: str, text: str) -> None:
+        """Wait until a file that is mounted says so, in all pods of Ray."""
+        places = [(self.head(), "ray-head"), *((pod, "ray-worker") for pod in self.workers())]
+        for pod, container in places:
+            read = partial(self.mounted, pod["metadata"]["name"], container, path)
+            wait_until(lambda read=read: text in read(), 120.0, f"{path} is new", every_s=2.0)  # type: ignore[misc]
 
     def compare(self, timeout_s: float = _UP_S) -> CopyResult:
         """Wait until all that is there now is copied, and compare every record."""
