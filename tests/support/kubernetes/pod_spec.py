@@ -17,6 +17,14 @@ from tests.support.kubernetes.pod_volumes import PodVolumes, mounts_of
 Object = dict[str, Any]
 
 
+def unsupported(spec: Object) -> list[str]:
+    """What a pod asks for that this stand-in would leave out without a word."""
+    asked = [name for name in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace") if spec.get(name)]
+    asked += ["activeDeadlineSeconds"] if "activeDeadlineSeconds" in spec else []
+    sidecars = [one["name"] for one in spec.get("initContainers", []) if one.get("restartPolicy") == "Always"]
+    return asked + [f"restartPolicy of init container {name}" for name in sidecars]
+
+
 class ContainerSpecs:
     """Makes them for the containers of one pod; ``directory`` has the pod's files."""
 

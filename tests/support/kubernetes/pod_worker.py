@@ -15,7 +15,7 @@ from tests.support.kubernetes.node_api import UNREACHABLE, ApiError
 from tests.support.kubernetes.node_context import NodeContext
 from tests.support.kubernetes.pod_container import ContainerRunner, Surroundings
 from tests.support.kubernetes.pod_process import MemoryGroup, Sandbox, StartError
-from tests.support.kubernetes.pod_spec import ContainerSpecs
+from tests.support.kubernetes.pod_spec import ContainerSpecs, unsupported
 from tests.support.kubernetes.pod_status import ContainerRecord, record_of, time_text
 from tests.support.kubernetes.pod_volumes import PodVolumes, VolumeError
 
@@ -42,6 +42,7 @@ class PodWorker:
         self._grace_s: float | None = None
         #: In the API's own words: such a pod is not run again, nor is anything told of it.
         self._was_over = pod.get("status", {}).get("phase") in _OVER
+        self._refused = ", ".join(unsupported(pod["spec"]))
         self._is_over = False
         self._is_shutdown = False
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -118,6 +119,9 @@ class PodWorker:
         if self._was_over:
             return
         self._changed()
+        if self._refused:
+            self.node.event(self.pod, "NotSupported", f"this stand-in has no {self._refused}", "Warning")
+            return
         if pod_status.phase(self._policy, *self._records()) in _OVER:
             return
         await self._prepare_volumes()
@@ -276,6 +280,9 @@ class PodWorker:
         if self._is_shutdown and self._is_over:
             message = "Pod was terminated in response to imminent node shutdown."
             status |= {"phase": "Failed", "reason": "Terminated", "message": message}
+        if self._refused:
+            told = {"reason": "NotSupported", "message": f"this stand-in for a kubelet has no {self._refused}"}
+            status |= {"phase": "Failed"} | told
         body = {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": status}
         changed = await self.node.api.patch(f"{self._path}/status", body)
         self.pod["status"] = changed["status"]

@@ -21,6 +21,7 @@ from tests.support.kubernetes.pod_environment import (
 )
 from tests.support.kubernetes.pod_images import ImageError, ImageRoot, Images, runs_as
 from tests.support.kubernetes.pod_process import dropped_capabilities
+from tests.support.kubernetes.pod_spec import unsupported
 
 _NODE = {"cpu": "4", "memory": "8Gi"}
 _POD: dict[str, Any] = {
@@ -205,6 +206,13 @@ def test_an_unknown_image_is_named(tmp_path: Path) -> None:
     assert Images({}, root).find("b") is root
     with pytest.raises(ImageError, match="b"):
         Images({"a": root}, None).find("b")
+
+
+def test_what_a_pod_would_not_get_is_refused() -> None:
+    """It would seem to have been tried."""
+    init = [{"name": "proxy", "restartPolicy": "Always"}, {"name": "first"}]
+    spec = {"hostNetwork": True, "hostPID": False, "activeDeadlineSeconds": 1, "initContainers": init}
+    assert unsupported(spec) == ["hostNetwork", "activeDeadlineSeconds", "restartPolicy of init container proxy"]
 
 
 def test_capabilities_are_dropped() -> None:
