@@ -38,6 +38,7 @@ _ROOT = os.environ.get("KUBERNETES_IMAGE_ROOT", "build/image/rootfs")
 #: The same image by two names: two versions.
 IMAGES = ("registry.example.com/mirror-ray:0.1.0", "registry.example.com/mirror-ray:next")
 _RECORDS_PER_S = 100
+_RECORD = Record()
 
 collect_ignore_glob = [] if _REPORT else ["test_*.py"]
 
@@ -49,12 +50,17 @@ def programs() -> Binaries:
 
 
 @pytest.fixture(scope="session")
-def record(request: pytest.FixtureRequest, programs: Binaries) -> Iterator[Record]:
-    """The report; written at the end, if nothing failed."""
-    record = Record()
-    yield record
-    if _REPORT and not request.session.testsfailed:
-        record.write(Path(_REPORT), programs.versions)
+def record(programs: Binaries) -> Iterator[Record]:
+    """The report, which says what failed, too."""
+    yield _RECORD
+    if _REPORT:
+        _RECORD.write(Path(_REPORT), programs.versions)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note what was not so."""
+    if report.failed:
+        _RECORD.failed(report.nodeid.rpartition("::")[2])
 
 
 @pytest.fixture(scope="session")

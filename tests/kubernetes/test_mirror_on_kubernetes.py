@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import partial
 
 import pytest
 
 from mirror_ray.lab.kafka_client import TopicEnds, create_topic
 from tests.kubernetes.conftest import IMAGES
 from tests.support.kafka import Message, produce
-from tests.support.kubernetes.kubectl import KubectlError
+from tests.support.kubernetes.kubectl import Kubectl, KubectlError
+from tests.support.kubernetes.manifests import KUBERNETES, read, spoiled
 from tests.support.kubernetes.nodes import Nodes
 from tests.support.kubernetes.record import Record
 from tests.support.kubernetes.system import MirrorOnKubernetes, change_password
@@ -33,9 +35,11 @@ def test_a_pod_that_is_not_restricted_is_refused(mirror: MirrorOnKubernetes, rec
         with pytest.raises(KubectlError, match="violates PodSecurity"):
             mirror.kubectl("run", "other", "--image=other", "--restart=Never")
         step.saw("refused by Pod Security admission, which has let ours in")
-    with record.step("Admission and rights", "a misspelt field in the overlay") as step:
+    (cluster,) = read(KUBERNETES / "base" / "ray-cluster.yaml")
+    misspelt = spoiled(cluster, "spec/rayVersions", "2.60.0")
+    with record.step("Admission and rights", "a misspelt field in the RayCluster") as step:
         with pytest.raises(KubectlError, match="unknown field"):
-            mirror.kubectl("patch", "raycluster", "mirror-ray", "--type=merge", '-p={"spec":{"rayVersions":"2"}}')
+            mirror.kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(misspelt))
         step.saw("refused by the API's validation")
 
 
@@ -74,6 +78,35 @@ def test_only_the_autoscaler_has_a_token_of_the_api(mirror: MirrorOnKubernetes, 
             with pytest.raises(KubectlError, match="No such file"):
                 mirror.mounted(pod, container, path)
         step.saw("the autoscaler's container has one, the coordinator's and the workers' have none")
+
+
+def test_the_network_is_bounded(mirror: MirrorOnKubernetes, admin: Kubectl, record: Record) -> None:
+    """The overlay's policies let through what a system needs: it runs. A stranger's pod reaches no port of the head."""
+    head = mirror.head()["status"]["podIP"]
+    reached = "import socket; socket.create_connection(({!r}, {}), 5)"
+    with record.step("Network policies", "connections to the head") as step:
+        for namespace, labels, port, wanted in (
+            ("stranger", "app=stranger", 6379, False),
+            ("stranger", "app=stranger", 8265, False),
+            ("stranger", "app=stranger", 8484, False),
+            ("monitoring", "app=stranger", 8484, False),
+            ("monitoring", "app.kubernetes.io/name=prometheus", 8484, True),
+            ("monitoring", "app.kubernetes.io/name=prometheus", 8265, False),
+        ):
+            kubectl = admin.within(namespace)
+            if not admin.find("namespaces", f"--field-selector=metadata.name={namespace}"):
+                admin("create", "namespace", namespace)
+            options = [f"--image={IMAGES[0]}", "--restart=Never", f"--labels={labels}", "--command", "--"]
+            kubectl("run", "asking", *options, "python", "-c", reached.format(head, port))
+            phase = wait_until(partial(_ended, kubectl, "asking"), 120.0, "the pod has ended", every_s=1.0)
+            kubectl("delete", "pod", "asking", "--grace-period=0", "--force")
+            assert (phase == "Succeeded") == wanted, (namespace, labels, port, phase)
+            step.saw(f"port {port} from the namespace {namespace}, {labels}: {'let in' if wanted else 'refused'}")
+
+
+def _ended(kubectl: Kubectl, pod: str) -> str | None:
+    phase = kubectl.field("pod", pod, "status", "phase")
+    return phase if phase in {"Succeeded", "Failed"} else None
 
 
 def test_replicators_are_added_and_taken_away(mirror: MirrorOnKubernetes, record: Record) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from mirror_ray.lab.devcluster.process import GuardedProcess
 from tests.support.kubernetes.control_plane import ControlPlane
+from tests.support.kubernetes.machine import OUTSIDE
 from tests.support.kubernetes.record import Record
 from tests.support.kubernetes.redis import redis_for
 from tests.support.kubernetes.system import MirrorOnKubernetes
@@ -31,7 +32,7 @@ def available(mirror: MirrorOnKubernetes, redis: GuardedProcess, record: Record)
     """The system with the component, begun anew."""
     title = "the component `availability` is added, as an upgrade is made"
     with record.step(_CHAPTER, title) as step, mirror.watched(step):
-        mirror.replace(lambda overlay: overlay.set_components(["monitoring", "spark", "availability"]))
+        mirror.replace(lambda overlay: overlay.add_availability(OUTSIDE[0]))
     return mirror
 
 

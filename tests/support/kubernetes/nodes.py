@@ -1,4 +1,4 @@
-"""The nodes of a cluster: for each the stand-in for its kubelet, a process."""
+"""The nodes of a cluster: for each the stand-in for its kubelet, a process; and what holds pods to network policies."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ class Nodes:
                 *("--serving-cert", str(identity.certificate), "--serving-key", str(identity.key)),
                 *(argument for name, root in images.items() for argument in ("--rootfs", f"{root}={name}")),
             ]
+        self._policies = GuardedProcess("network policies", control_plane.directory / "network-policy.log")
+        self._kubeconfig = control_plane.admin_kubeconfig
 
     def __enter__(self) -> Self:
         try:
+            command = [sys.executable, "-m", "tests.support.kubernetes.network_policy"]
+            self._policies.run([*command, "--kubeconfig", str(self._kubeconfig)], directory=_PROJECT)
             for node in self._processes:
                 self.start(node)
         except BaseException:
@@ -52,6 +56,7 @@ class Nodes:
             process.terminate()
         for process in self._processes.values():
             process.wait_stopped(_STOP_S)
+        self._policies.stop()
 
     def start(self, node: str) -> None:
         """Start a node's kubelet, which makes the node known."""

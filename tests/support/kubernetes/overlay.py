@@ -38,6 +38,14 @@ class Overlay:
         paths = [f"../../components/{name}" for name in names]
         self._change("kustomization.yaml", lambda found: found.update(components=paths))
 
+    def add_availability(self, redis_address: str) -> None:
+        """The component ``availability`` besides, with a Redis outside of Kubernetes."""
+        self._change("kustomization.yaml", lambda found: found["components"].append("../../components/availability"))
+        path = self.path.parents[1] / "components" / "availability" / "network-policy.yaml"
+        policy = yaml.safe_load(path.read_text())
+        policy["spec"]["egress"][0]["to"] = [{"ipBlock": {"cidr": f"{redis_address}/32"}}]
+        path.write_text(yaml.safe_dump(policy, sort_keys=False))
+
     def configure(self, change: Callable[[dict[str, Any]], object]) -> None:
         """Change ``mirror.yaml``."""
         self._change("mirror.yaml", change)

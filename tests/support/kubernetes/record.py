@@ -39,10 +39,15 @@ class Record:
 
     def __init__(self) -> None:
         self._chapters: dict[str, list[Step]] = {}
+        self._failed: list[str] = []
+
+    def failed(self, test: str) -> None:
+        """Note a test that failed."""
+        self._failed.append(test)
 
     @contextmanager
     def step(self, chapter: str, title: str) -> Iterator[Step]:
-        """Measure a step. One that fails is no part of the report."""
+        """Measure a step. Of one that fails the report has its test's name alone."""
         step = Step(title=title)
         began_s = time.monotonic()
         yield step
@@ -63,5 +68,6 @@ class Record:
         for chapter, steps in self._chapters.items():
             lines += ["", f"## {chapter}", "", "| step | seconds | seen |", "|---|---:|---|"]
             lines += [f"| {step.title} | {step.seconds or 0:.1f} | {'; '.join(step.seen)} |" for step in steps]
+        lines += ["", "Failed in this run: " + (", ".join(f"`{test}`" for test in self._failed) or "nothing") + "."]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*lines, ""]))
