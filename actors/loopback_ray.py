@@ -24,6 +24,15 @@ _NOBODY = (1, 2, 3)
 _LEAST_LOGICAL_CPUS = 16
 #: No data goes through the object store.
 _OBJECT_STORE_BYTES = 100 << 20
+#: What Ray keeps for good or nearly so: bytes of a log before it begins anew, logs before that, and what the GCS
+#: remembers of processes and actors that have ended, each command among them. Ray's own bounds are 3 GB of each log and
+#: 100,000 of those.
+_BOUNDS = {
+    "RAY_ROTATION_MAX_BYTES": 16 << 20,
+    "RAY_ROTATION_BACKUP_COUNT": 2,
+    "RAY_maximum_gcs_dead_worker_cached_count": 1000,
+    "RAY_maximum_gcs_destroyed_actor_cached_count": 1000,
+}
 
 
 def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
@@ -51,6 +60,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     # Ray gives its workers niceness 15, so that they leave its own processes room; whatever else runs on the machine at
     # 0 then starves the copying.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    for variable, bound in _BOUNDS.items():
+        os.environ.setdefault(variable, str(bound))
     prepare(loopback=True)
     from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
     from ray._private.node import Node

@@ -26,17 +26,17 @@ _GRAIN = 1e-4
 class RayNodes:
     """The Ray that this process is connected to."""
 
-    async def probe(self, cpus: float) -> Nodes:
+    async def probe(self, cpus: float, labels: Mapping[str, str]) -> Nodes:
         """The nodes. The free CPUs that Ray reports may be a second old."""
-        return await _ask(lambda: _probe(cpus))
+        return await _ask(lambda: _probe(cpus, labels))
 
-    async def request_room(self, replicators: int, cpus: float) -> None:
-        """Have the autoscaler make room for so many replicators more; 0 withdraws the request.
+    async def request_room(self, replicators: int, cpus: float, labels: Mapping[str, str]) -> None:
+        """Have the autoscaler make room for so many more on nodes of these labels; 0 withdraws the request.
 
         Ray fits a request into whole nodes, as if nothing ran there: so what is in use is asked for along with it. The
         request is the only one of the cluster and stays until it is withdrawn. Without an autoscaler nobody reads it.
         """
-        await _ask(lambda: _request(replicators, cpus))
+        await _ask(lambda: _request(replicators, cpus, labels))
 
 
 async def _ask(act: Callable[[], _T]) -> _T:
@@ -46,15 +46,16 @@ async def _ask(act: Callable[[], _T]) -> _T:
         raise MirrorError(f"Ray does not say which nodes there are: {error}") from error
 
 
-def _probe(cpus: float) -> Nodes:
+def _probe(cpus: float, labels: Mapping[str, str]) -> Nodes:
     leaving = frozenset(state.get_draining_nodes())
+    suitable = _labelled(labels) - leaving
     if cpus == 0:
-        return Nodes(leaving=leaving, room=sys.maxsize)
-    room = sum(math.floor((free + _GRAIN) / cpus) for node, free in _free_cpus().items() if node not in leaving)
+        return Nodes(leaving=leaving, room=sys.maxsize if suitable else 0)
+    room = sum(math.floor((free + _GRAIN) / cpus) for node, free in _free_cpus().items() if node in suitable)
     return Nodes(leaving=leaving, room=room)
 
 
-def _request(replicators: int, cpus: float) -> None:
+def _request(replicators: int, cpus: float, labels: Mapping[str, str]) -> None:
     from ray.autoscaler.sdk import request_resources
 
     bundles: list[dict[str, Any]] = []
@@ -62,7 +63,22 @@ def _request(replicators: int, cpus: float) -> None:
         free = _free_cpus()
         used = [total - free.get(node, 0.0) for node, total in _cpus(state.total_resources_per_node()).items()]
         bundles = [{"CPU": cpu} for cpu in (*used, *[cpus] * replicators) if cpu > _GRAIN]
-    request_resources(bundles=bundles)
+    if labels:
+        selectors: list[dict[str, str]] = (
+            [{}] * (len(bundles) - replicators) + [dict(labels)] * replicators if bundles else []
+        )
+        request_resources(bundles=bundles, bundle_label_selectors=selectors)
+    else:
+        request_resources(bundles=bundles)
+
+
+def _labelled(labels: Mapping[str, str]) -> frozenset[str]:
+    """The nodes that live and have these labels."""
+    return frozenset(
+        node["NodeID"]
+        for node in state.node_table()  # type: ignore[no-untyped-call]
+        if node["Alive"] and labels.items() <= node.get("Labels", {}).items()
+    )
 
 
 def _free_cpus() -> dict[str, float]:

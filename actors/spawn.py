@@ -30,6 +30,7 @@ def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str
     actor_name = replicator_name(name, number)
     cpus = settings.replicator_cpus
     options = {**detached(actor_name), "num_cpus": cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0}
+    options |= {"label_selector": settings.placement.labels} if settings.placement.labels else {}
     return spawn_named(Replicator, settings, mark, actor_name, **options)
 
 
@@ -65,7 +66,7 @@ def spawn_named(kind: type, *args: object, **options: Any) -> ActorHandle[Any]:
 def detached(actor_name: str) -> dict[str, Any]:
     """Options of an actor that outlives its maker, and is found by its name instead of being made twice.
 
-    Its calls are no events of Ray's: the GCS would keep the last 100,000 of them, several a second, for `ray list tasks`.
+    Its calls are no events of Ray's: the GCS would keep the last 100,000, several a second, for `ray list tasks`.
     """
     kept = {"name": actor_name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
     return {**kept, "enable_task_events": False}

@@ -158,6 +158,16 @@ def message(text: str) -> str:
     return "missing" if text == "Field required" else text
 
 
+_PAIRS: Final = {
+    ValueKind.MAP,
+    ValueKind.LABELS,
+    ValueKind.NAMES,
+    ValueKind.RENAMES,
+    ValueKind.SUBJECTS,
+    ValueKind.CONTEXTS,
+}
+
+
 def parse_value(kind: ValueKind, text: str) -> object:
     """Read a value as Kafka's ConfigDef does.
 
@@ -168,7 +178,7 @@ def parse_value(kind: ValueKind, text: str) -> object:
     match kind:
         case ValueKind.LIST:
             return comma_separated(text)
-        case ValueKind.MAP | ValueKind.NAMES | ValueKind.RENAMES | ValueKind.SUBJECTS | ValueKind.CONTEXTS:
+        case _ if kind in _PAIRS:
             return _parse_pairs(kind, text)
         case ValueKind.BOOLEAN:
             if text.lower() not in ("true", "false"):
@@ -182,17 +192,19 @@ def parse_value(kind: ValueKind, text: str) -> object:
             return text.lower() if kind is ValueKind.WORD else text
 
 
-def _pair(item: str) -> tuple[str, str]:
-    name, found, value = (part.strip() for part in item.partition(":"))
+def _pair(item: str, sign: str) -> tuple[str, str]:
+    name, found, value = (part.strip() for part in item.partition(sign))
     if not (name and found and value):
-        raise ValueError(f"{item!r} is not name:value")
+        raise ValueError(f"{item!r} is not name{sign}value")
     return name, value
 
 
 def _parse_pairs(kind: ValueKind, text: str) -> object:
     match kind:
         case ValueKind.MAP:
-            return dict(_pair(item) for item in comma_separated(text.lower()))
+            return dict(_pair(item, ":") for item in comma_separated(text.lower()))
+        case ValueKind.LABELS:
+            return dict(_pair(item, "=") for item in comma_separated(text))
         case ValueKind.NAMES:
             return _parse_names(text)
         case ValueKind.SUBJECTS:

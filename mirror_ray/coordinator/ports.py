@@ -185,11 +185,11 @@ class Nodes:
 class NodesPort(Protocol):
     """The cluster that replicators are placed on. Raises MirrorError where it does not answer."""
 
-    async def probe(self, cpus: float) -> Nodes:
-        """The nodes; room is counted in replicators that take so many CPUs."""
+    async def probe(self, cpus: float, labels: Mapping[str, str]) -> Nodes:
+        """The nodes; room is counted in replicators that take so many CPUs, on nodes that have these labels."""
 
-    async def request_room(self, replicators: int, cpus: float) -> None:
-        """Have the autoscaler make room for so many more; 0 withdraws the request."""
+    async def request_room(self, replicators: int, cpus: float, labels: Mapping[str, str]) -> None:
+        """Have the autoscaler make room for so many more on such nodes; 0 withdraws the request."""
 
 
 class HeartbeatPort(Protocol):

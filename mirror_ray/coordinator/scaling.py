@@ -125,7 +125,7 @@ class ScalingController:
         settings = self._settings
         if settings is None:
             return
-        nodes = await self._nodes.probe(settings.replicator_cpus)
+        nodes = await self._nodes.probe(settings.replicator_cpus, settings.placement.labels)
         before = self._pool.desired, self.wanted
         drained = self._pool.leave(nodes.leaving)
         for replicator in drained:
@@ -136,7 +136,7 @@ class ScalingController:
             self._place(nodes, settings)
         missing = max(0, self.wanted - self._pool.desired)
         if missing != self._requested:
-            await self._nodes.request_room(missing, settings.replicator_cpus)
+            await self._nodes.request_room(missing, settings.replicator_cpus, settings.placement.labels)
             self._requested = missing
         if drained or before != (self._pool.desired, self.wanted):
             await self._changed()
@@ -145,7 +145,7 @@ class ScalingController:
         """Withdraw the request for room."""
         if self._requested:
             self._requested = 0
-            await self._nodes.request_room(0, 0.0)
+            await self._nodes.request_room(0, 0.0, {})
 
     def _decide(self, now_s: float) -> None:
         """Take in the load; ``wanted`` becomes what it asks for."""
@@ -183,8 +183,9 @@ class ScalingController:
 
     def _emit_no_room(self, settings: MirrorSettings) -> None:
         have = self._pool.desired
-        text = f"goes on with {have} of {self.wanted} replicators that are needed ({self._needed_for}): no node has"
-        text += f" {settings.replicator_cpus:g} CPU free for one more; Ray's autoscaler is asked, or add a node"
+        text = f"goes on with {have} of {self.wanted} replicators that are needed ({self._needed_for}): no node"
+        text += "".join(f" of {name}={value}" for name, value in settings.placement.labels.items())
+        text += f" has {settings.replicator_cpus:g} CPU free for one more; Ray's autoscaler is asked, or add a node"
         self._emit("warning", self._system, text)
 
     def _load(self, now_s: float) -> SystemLoad:

@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 from ray.cluster_utils import Cluster
 
 from actors.system import spawn_coordinator, start_system
-from mirror_ray.config.settings import ElasticSettings
+from mirror_ray.config.settings import ElasticSettings, PlacementSettings
 from tests.support.clusters import Clusters, TopicMaker
 from tests.support.nodes import add_node, announce_end, autoscaled_nodes, several_nodes
 from tests.support.scene import PARTITIONS, Scene, open_scene
@@ -94,6 +95,22 @@ def test_coordinators_are_on_the_head(nodes: Cluster) -> None:
     ]
     # This process is at the head, too.
     assert ray.get(where) == [ray.get_runtime_context().get_node_id()] * 3
+
+
+def test_replicators_run_on_nodes_of_their_labels(clusters: Clusters, make_topic: TopicMaker, nodes: Cluster) -> None:
+    """The head and a node of another region have room, and get none; where there is no more room, that is said."""
+    system, near = f"test-{uuid.uuid4().hex[:6]}", {"ray.io/availability-region": "near"}
+    add_node(nodes, labels={"ray.io/availability-region": "far"})
+    placed = PlacementSettings(labels=near)
+    with open_scene(system, *clusters, make_topic, elastic=_LIVELY, placement=placed, replicator_cpus=1.0) as scene:
+        there = add_node(nodes, labels=near)
+        scene.spread_over(1)
+        scene.event("no node of ray.io/availability-region=near has 1 CPU free")
+        (replicator,) = scene.mirror.replicators
+        raylet = psutil.Process(there.all_processes["raylet"][0].process.pid)
+        assert replicator.pid in {child.pid for child in raylet.children(recursive=True)}
+        scene.ends_equal()
+        scene.mirror.down(10.0)
 
 
 def test_rays_autoscaler_brings_nodes_and_takes_them_back(

@@ -11,6 +11,7 @@ import pytest
 import ray
 from ray._private.state import state
 
+from mirror_ray import own_ray
 from mirror_ray.config.settings import MirrorSettings, TopicSettings
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import NotRunningError
@@ -40,6 +41,17 @@ def _wait_for(mirror: Mirror, topic: str, records: int, timeout_s: float = 20.0)
 def test_actors_are_not_set_behind_other_work(ray_session: None) -> None:
     """In a Ray of our own a worker has our niceness: with Ray's 15, other work on the machine starves the copying."""
     assert ray.get(ray.remote(lambda: os.nice(0)).remote()) == os.nice(0)
+
+
+def test_what_rays_processes_keep_is_bounded(ray_session: None) -> None:
+    """By itself Ray keeps 3 GB of each log, and 100,000 processes that have ended, each command among them."""
+    own = own_ray.find(f"tests-{os.getpid()}")
+    assert own is not None
+    for pid, _ in own.processes:
+        environment = psutil.Process(pid).environ()
+        logs = (int(environment["RAY_ROTATION_BACKUP_COUNT"]) + 1) * int(environment["RAY_ROTATION_MAX_BYTES"])
+        assert logs <= 64 << 20
+        assert int(environment["RAY_maximum_gcs_dead_worker_cached_count"]) <= 1000
 
 
 def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:

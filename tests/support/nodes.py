@@ -157,18 +157,21 @@ def autoscaled_nodes(directory: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def add_node(cluster: Cluster) -> Any:
-    """Add a node with one CPU. Ray waits 30 s for it, which a busy machine may need longer for: then once more."""
+def add_node(cluster: Cluster, **more: Any) -> Any:
+    """Add a node with one CPU, and ``more`` of what Ray is to know of it.
+
+    Ray waits 30 s for it, which a busy machine may need longer for: then once more.
+    """
     before = set(psutil.Process().children(recursive=True))
     try:
-        return cluster.add_node(**_SMALL, num_cpus=1)
+        return cluster.add_node(**_SMALL, num_cpus=1, **more)
     except Exception as error:
         if "timed out during startup" not in str(error):
             raise
         for process in set(psutil.Process().children(recursive=True)) - before:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        return cluster.add_node(**_SMALL, num_cpus=1)
+        return cluster.add_node(**_SMALL, num_cpus=1, **more)
 
 
 def announce_end(node: Any) -> None:

@@ -41,6 +41,7 @@ class ValueKind(Enum):
     SUBJECTS = "list of subject:name"
     CONTEXTS = "list of .context=.name"
     MAP = "name:value, separated by commas"
+    LABELS = "name=value, separated by commas"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

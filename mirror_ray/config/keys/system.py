@@ -38,6 +38,7 @@ DRIVER_KEYS: Final = (
     used("alerts.gap.seconds", "alerts.gap_s", ValueKind.SECONDS, text=OURS),
     used("cost.price.per.gb", "cost.price_per_gb", ValueKind.NUMBER, text=OURS, silent="0: no price is shown"),
     used("cost.currency", "cost.currency", text=OURS),
+    used("placement.labels", "placement.labels", ValueKind.LABELS, text=OURS, silent="none: on every node"),
     used("elastic.min.replicators", "elastic.min_replicators", ValueKind.INTEGER, text=OURS),
     used(
         "elastic.max.replicators",

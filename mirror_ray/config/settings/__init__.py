@@ -47,6 +47,7 @@ from mirror_ray.config.settings.system import AuditSettings as AuditSettings
 from mirror_ray.config.settings.system import CostSettings as CostSettings
 from mirror_ray.config.settings.system import ElasticSettings as ElasticSettings
 from mirror_ray.config.settings.system import MirrorSettings as MirrorSettings
+from mirror_ray.config.settings.system import PlacementSettings as PlacementSettings
 from mirror_ray.config.settings.system import ReplicatorSettings as ReplicatorSettings
 from mirror_ray.config.settings.system import SparkSettings as SparkSettings
 from mirror_ray.config.settings.system import SystemSettings as SystemSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -28,6 +28,10 @@ from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.lease_terms import DEFAULT_LEASE_MS
 from mirror_ray.model.names import FlowName
 
+#: A label's value as Ray writes it; its selectors know operators, too, which nobody needs here.
+LabelValue = Annotated[str, Field(pattern=r"^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$")]
+LabelName = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$")]
+
 #: A size of memory as Spark and RayDP both read it.
 SPARK_SIZE: Final = r"^[1-9][0-9]{0,8}[kKmMgGtT]$"
 
@@ -46,6 +50,13 @@ class ReplicatorSettings(Settings):
     lease_ms: LeaseMilliseconds = DEFAULT_LEASE_MS
     #: Processes that share the consumer groups. One syncs some thousand groups in seconds.
     checkpoint_actors: Processes = 1
+
+
+class PlacementSettings(Settings):
+    """Where replicators run."""
+
+    #: Labels of Ray nodes (``ray start --labels``): only on nodes that have all of them; without any on every node.
+    labels: dict[LabelName, LabelValue] = Field(default_factory=dict)
 
 
 class SparkSettings(Settings):
@@ -141,6 +152,7 @@ class SystemSettings(ReplicatorSettings):
     alerts: AlertSettings = AlertSettings()
     cost: CostSettings = CostSettings()
     elastic: ElasticSettings = ElasticSettings()
+    placement: PlacementSettings = PlacementSettings()
     audit: AuditSettings = AuditSettings()
 
     def starting(self, wanted: int | None) -> int:

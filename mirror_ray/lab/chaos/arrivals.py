@@ -67,8 +67,13 @@ class ArrivalWatch:
 
     def standstill_s(self) -> float:
         """The longest time since `mark` in which a partition had nothing new; topics of transactions are left out."""
+        return max(self.standstills_s().values())
+
+    def standstills_s(self) -> dict[str, float]:
+        """The same of each remote partition, by name."""
         now_s = time.monotonic()
-        return max(self._arrivals[partition].standstill_s(now_s) for partition in self._steady)
+        steady = sorted(self._steady)
+        return {f"{topic}-{number}": self._arrivals[topic, number].standstill_s(now_s) for topic, number in steady}
 
     def silent_since(self, since_s: float) -> list[str]:
         """The remote partitions that have had nothing new since then."""

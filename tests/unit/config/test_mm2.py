@@ -303,3 +303,11 @@ def test_transforms_are_written_as_connects(load: Load) -> None:
     ]
     assert (transforms.errors, transforms.dead_letter_topic) == ("dead_letter", "lost")
     assert not _flow(loaded, "B->A").transforms.steps
+
+
+def test_labels_of_nodes_for_replicators(load: Load, problems: Problems) -> None:
+    """As Ray writes labels; its selectors' operators are refused."""
+    labels = load("placement.labels = ray.io/availability-region=eu-1, mirror=yes").settings.placement.labels
+    assert labels == {"ray.io/availability-region": "eu-1", "mirror": "yes"}
+    (problem,) = problems("placement.labels = mirror=!yes")
+    assert problem.startswith("placement.labels")

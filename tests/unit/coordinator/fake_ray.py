@@ -201,10 +201,10 @@ class FakeNodes:
     leaving: frozenset[str] = frozenset()
     asked: list[int] = field(default_factory=list)
 
-    async def probe(self, cpus: float) -> Nodes:
+    async def probe(self, cpus: float, labels: Mapping[str, str]) -> Nodes:
         return Nodes(room=self.room, leaving=self.leaving)
 
-    async def request_room(self, replicators: int, cpus: float) -> None:
+    async def request_room(self, replicators: int, cpus: float, labels: Mapping[str, str]) -> None:
         self.asked.append(replicators)
 
 

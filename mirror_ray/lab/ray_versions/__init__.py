@@ -1,0 +1,1 @@
+"""Which versions of Ray this version of mirror-ray works with: `make ray-versions`."""

@@ -1,0 +1,1 @@
+"""Memory and files of a running system over an hour: `make soak`."""
