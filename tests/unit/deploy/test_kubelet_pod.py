@@ -77,8 +77,8 @@ def test_a_confined_pod_comes_up_gets_a_changed_secret_and_ends(directory: Path)
     pod = _pod(
         script,
         securityContext={"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1001, "runAsNonRoot": True},
-        initContainers=[{"name": "before", "image": "any", "command": ["sh", "-c", "echo made > /tmp/before"],
-                         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}],  # noqa: S108
+        initContainers=[{"name": "before", "image": "any", "command": ["sh", "-c", "echo made > /srv/before"],
+                         "volumeMounts": [{"name": "tmp", "mountPath": "/srv"}]}],
         volumes=[
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}},
@@ -87,17 +87,17 @@ def test_a_confined_pod_comes_up_gets_a_changed_secret_and_ends(directory: Path)
         container={
             "securityContext": _CONFINED,
             "env": [{"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-            "readinessProbe": {"exec": {"command": ["test", "-s", "/tmp/before"]}, "periodSeconds": 1},  # noqa: S108
+            "readinessProbe": {"exec": {"command": ["test", "-s", "/srv/before"]}, "periodSeconds": 1},
             "volumeMounts": [
-                {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
-                {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
+                {"name": "tmp", "mountPath": "/srv"},
+                {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the container's
                 {"name": "login", "mountPath": "/secrets/login", "readOnly": True},
             ],
         },
     )  # fmt: skip
     asked = [
         ["cat", "/secrets/login/password"],
-        ["sh", "-c", "touch /x; touch /secrets/login/x; touch /dev/shm/y /tmp/z && echo written"],
+        ["sh", "-c", "touch /x; touch /secrets/login/x; touch /dev/shm/y /srv/z && echo written"],
         ["sh", "-c", "hostname; echo $ADDRESS; ip -o -4 address show eth0; grep -E 'CapEff|NoNew' /proc/self/status"],
         ["sh", "-c", "cat /proc/1/comm; exit 7"],
         _login("two"),

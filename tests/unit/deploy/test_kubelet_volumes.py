@@ -46,16 +46,16 @@ def test_mounts_are_in_an_order_in_which_none_hides_another() -> None:
     container = {
         "name": "c",
         "volumeMounts": [
-            {"name": "v", "mountPath": "/tmp/ray/", "subPath": "logs"},  # noqa: S108
-            {"name": "v", "mountPath": "/tmp", "readOnly": True},  # noqa: S108
+            {"name": "v", "mountPath": "/srv/ray/", "subPath": "logs"},
+            {"name": "v", "mountPath": "/srv", "readOnly": True},
             {"name": "v", "mountPath": "/one", "subPathExpr": "$(POD)"},
         ],
     }
     found = mounts_of(container, {"POD": "p"}, {"v": Path("/volumes/v")})
     assert [(mount["source"], mount["target"], mount["read_only"]) for mount in found] == [
         ("/volumes/v/p", "/one", False),
-        ("/volumes/v", "/tmp", True),  # noqa: S108
-        ("/volumes/v/logs", "/tmp/ray", False),  # noqa: S108
+        ("/volumes/v", "/srv", True),
+        ("/volumes/v/logs", "/srv/ray", False),
     ]
 
 
