@@ -124,11 +124,11 @@ def test_replicators_are_added_and_taken_away(mirror: MirrorOnKubernetes, record
 @pytest.mark.parametrize("how", ["in good order", "at once"])
 def test_a_worker_is_deleted(mirror: MirrorOnKubernetes, record: Record, how: str) -> None:
     """KubeRay makes another one; its partitions are copied elsewhere meanwhile."""
-    lost = mirror.wait_workers(2)[0]
+    lost = mirror.wait_replaced(2)[0]
     options = ["--grace-period=0", "--force"] if how == "at once" else []
     with record.step("Pods lost", f"a worker's pod is deleted, {how}") as step, mirror.watched(step):
         mirror.kubectl("delete", "pod", lost, *options)
-        assert lost not in mirror.wait_workers(2)
+        mirror.wait_replaced(2, gone=[lost])
 
 
 def test_the_head_is_deleted(mirror: MirrorOnKubernetes, record: Record) -> None:
@@ -138,7 +138,7 @@ def test_the_head_is_deleted(mirror: MirrorOnKubernetes, record: Record) -> None
         mirror.kubectl("delete", "pod", before)
         mirror.wait_head(other_than=before)
         mirror.start_again()
-        mirror.wait_workers(2)
+        mirror.wait_replaced(2)
 
 
 def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: Nodes) -> None:
@@ -156,7 +156,7 @@ def test_a_node_is_drained(mirror: MirrorOnKubernetes, record: Record, nodes: No
     with record.step("Nodes drained", "the node of a worker") as step, mirror.watched(step):
         try:
             mirror.drain(drained, "ray.io/group=replicators")
-            mirror.wait_workers(2)
+            mirror.wait_replaced(2)
             assert all(pod["spec"]["nodeName"] != drained for pod in mirror.workers())
         finally:
             mirror.kubectl("uncordon", drained)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -168,7 +168,7 @@ class MirrorOnKubernetes:
         change(self.overlay)
         self.apply()
         self.wait_job()
-        self.wait_workers(2)
+        self.wait_replaced(2)
 
     def drain(self, node: str, selector: str, timeout_s: float = 180.0) -> None:
         """Drain a node of the pods that a selector finds: DNS and the operator have one pod each, and stay."""
@@ -183,15 +183,26 @@ class MirrorOnKubernetes:
         """The names of those that are ready."""
         return [pod["metadata"]["name"] for pod in self.workers() if is_ready(pod)]
 
-    def wait_workers(self, count: int, timeout_s: float = _UP_S) -> list[str]:
+    def wait_workers(self, count: int) -> list[str]:
         """Wait until so many workers are ready, and no more are there."""
+        return self._wait_workers(f"{count} workers", lambda names: len(names) == count == len(self.workers()))
 
+    def wait_replaced(self, count: int, gone: Collection[str] = ()) -> list[str]:
+        """Wait until that many workers are ready, none of which is ``gone``.
+
+        KubeRay and the autoscaler may both replace a pod: the one too many goes when it has been idle for so long.
+        """
+        return self._wait_workers(
+            f"{count} other workers", lambda names: len(names) >= count and not {*names} & {*gone}
+        )
+
+    def _wait_workers(self, what: str, enough: Callable[[list[str]], bool]) -> list[str]:
         def those() -> list[str] | None:
             names = self.ready_workers()
-            return names if len(names) == count == len(self.workers()) else None
+            return names if enough(names) else None
 
         try:
-            return wait_until(those, timeout_s, f"{count} workers", every_s=1.0) or []
+            return wait_until(those, _UP_S, what, every_s=1.0) or []
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.kubectl.story()}") from None
 
