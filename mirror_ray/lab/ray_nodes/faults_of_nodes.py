@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from mirror_ray.lab.ray_nodes.findings import Finding
 from mirror_ray.lab.ray_nodes.machines import LabMachine
+from mirror_ray.lab.ray_nodes.ray_cluster import BIN, DASHBOARD_PORT
 from mirror_ray.lab.ray_nodes.stand import Stand, frozen
 
 #: What is measured without a fault.
@@ -39,6 +41,31 @@ def placement(stand: Stand) -> Finding:
         recovery_s=0.0,
         notes=notes,
         problems=problems,
+    )
+
+
+def job_submitted(stand: Stand) -> Finding:
+    """A machine of the other region that is no node of Ray's submits a job: it has an address, the token and a file."""
+    laptop = stand.regions.machine("laptop", 2)
+    directory = stand.config.parent / "job"
+    directory.mkdir()
+    shutil.copy(stand.config, directory / "mm2.properties")
+    address = f"http://{stand.head.address}:{DASHBOARD_PORT}"
+    submit = (str(BIN / "ray"), "job", "submit", "--address", address, "--working-dir", str(directory), "--")
+    up = "python -m mirror_ray up mm2.properties --detach --dry-run && python -m mirror_ray status"
+    stand.say("job submitted: from a machine that is no node")
+    done = laptop.run(*submit, "sh", "-c", up, environment=stand.ray.environment)
+    laptop.kill()
+    works = done.returncode == 0 and "unchanged" in done.stdout and "A->B" in done.stdout
+    return Finding(
+        name="job submitted from elsewhere",
+        fault=f"`ray job submit --address {address} --working-dir DIR -- sh -c '{up}'`, in region far.",
+        held_s=None,
+        hit_s={},
+        spared_s={},
+        recovery_s=0.0,
+        notes=[f"it ended with {done.returncode}"],
+        problems=[] if works else [f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"],
     )
 
 
@@ -188,4 +215,14 @@ def _longest(standstills_s: dict[str, float], hit: set[str]) -> str:
     return ", ".join(f"{what} {max(standstills_s[key] for key in keys):.1f} s" for what, keys in parts if keys)
 
 
-ALL = (placement, node_lost, node_frozen, node_cut_off, head_unreachable, regions_apart, head_lost, head_and_store_lost)
+ALL = (
+    placement,
+    job_submitted,
+    node_lost,
+    node_frozen,
+    node_cut_off,
+    head_unreachable,
+    regions_apart,
+    head_lost,
+    head_and_store_lost,
+)

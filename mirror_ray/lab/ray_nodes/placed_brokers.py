@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 from mirror_ray.lab.devcluster import QUICK_START, Broker, DevCluster
 from mirror_ray.lab.ray_nodes.machines import LabMachine
+
+_STARTS_WITHIN_S: Final = 900.0
 
 
 class PlacedBroker(Broker):
@@ -55,6 +57,10 @@ class PlacedCluster(DevCluster):
             )
             for broker, properties, (machine, rack) in zip(self.brokers, here, places, strict=True)
         )
+
+    def start(self, timeout_s: float = _STARTS_WITHIN_S) -> Self:
+        """Start all brokers: seven machines' worth of processes come up beside them."""
+        return super().start(timeout_s)
 
     def confluent_config(self, user: str = "admin") -> dict[str, str | int | float | bool]:
         """Configuration of a confluent-kafka client."""

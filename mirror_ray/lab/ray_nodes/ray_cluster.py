@@ -25,7 +25,7 @@ _AGAIN: Final = 'while :; do "$@"; sleep 1; done'
 _STORE: Final = ("--object-store-memory", "80000000", "--disable-usage-stats", "--block")
 
 
-class RayNodes:
+class StartedNodes:
     """The nodes of one Ray. Everybody who has its token may use it."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:

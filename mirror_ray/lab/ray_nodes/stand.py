@@ -23,7 +23,7 @@ from mirror_ray.lab.devcluster.clusters import running_clusters, write_mm2_prope
 from mirror_ray.lab.kafka_client import create_topics, high_watermarks
 from mirror_ray.lab.ray_nodes.machines import LabMachine
 from mirror_ray.lab.ray_nodes.placed_brokers import PlacedCluster
-from mirror_ray.lab.ray_nodes.ray_cluster import RayNodes
+from mirror_ray.lab.ray_nodes.ray_cluster import StartedNodes
 from mirror_ray.lab.ray_nodes.redis_store import start_redis
 from mirror_ray.lab.ray_nodes.regions import Regions
 from mirror_ray.model.errors import MirrorError
@@ -68,7 +68,7 @@ class Stand:
         more = flow_properties(preserve_offsets=False) + _PROPERTIES
         self.config = write_mm2_properties(directory, [source, target], more)
         say("starting Ray on four nodes, its head's state in Redis")
-        self.ray = RayNodes(directory, stack)
+        self.ray = StartedNodes(directory, stack)
         self.store = dict(start_redis(self.redis, directory, stack))
         self.start_head(with_store=True)
         for name in ("near1", "near2", "far1"):
