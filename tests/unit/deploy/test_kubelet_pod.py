@@ -59,7 +59,7 @@ def _pod(script: str, **spec: Any) -> dict[str, Any]:
 def _tried(directory: Path, pod: dict[str, Any], until: str, **given: Any) -> dict[str, Any]:
     told = {"directory": str(directory), "pod": pod, "until": until, "grace_s": 5} | given
     done = subprocess.run(
-        _TRIAL, input=json.dumps(told), capture_output=True, text=True, cwd=_PROJECT, timeout=120, check=False
+        _TRIAL, input=json.dumps(told), capture_output=True, text=True, cwd=_PROJECT, timeout=400, check=False
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -139,6 +139,14 @@ def test_the_api_server_gets_logs_and_runs_commands(directory: Path) -> None:
     assert (ran["stdout"], ran["stderr"]) == ("given", "bad\n")
     assert json.loads(ran["error"])["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
     assert "/no/such/program" in missing["stderr"]
+
+
+def test_a_pod_that_was_over_before_its_node_came_back_is_not_run_again(directory: Path) -> None:
+    """Nor is anything told of it; deleted it is."""
+    pod = _pod("exit 0") | {"status": {"phase": "Failed"}}
+    found = _tried(directory, pod, "")
+    assert (found["statuses"], found["events"]) == ([], [])
+    assert found["deleted"] == ["/api/v1/namespaces/ns/pods/pod-1"]
 
 
 def test_a_container_tells_how_it_ended_and_why_it_did_not_begin(directory: Path) -> None:

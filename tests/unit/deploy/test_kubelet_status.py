@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.kubernetes.kubelet import node_status
 from tests.support.kubernetes.kubelet_api import exit_status
+from tests.support.kubernetes.node_api import ApiError
 from tests.support.kubernetes.pod_network import NetworkError, PodAddresses, device_of, hosts, resolver
 from tests.support.kubernetes.pod_probes import ProbeState, named_port
 from tests.support.kubernetes.pod_status import (
@@ -17,6 +18,7 @@ from tests.support.kubernetes.pod_status import (
     phase,
     record_of,
     starts_again,
+    status,
 )
 
 _POD: dict[str, Any] = {"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -87,6 +89,27 @@ def test_a_pod_is_ready_when_its_containers_are() -> None:
     # The reason of before is taken out of the API.
     assert (ready["status"], ready["reason"]) == ("True", None)
     assert _conditions(_POD, [_ended(0)], "Succeeded")["Ready"]["reason"] == "PodCompleted"
+
+
+def test_an_address_takes_the_place_of_that_before() -> None:
+    """The API would take both for the pod's, and refuse a second one."""
+    found = status(
+        pod=_POD,
+        address="10.244.0.3",
+        has_network=True,
+        node_address="10.250.0.11",
+        started_at="2020-01-01T00:00:00Z",
+        init=[],
+        containers=[_running()],
+    )
+    assert found["podIPs"] == [{"$patch": "replace"}, {"ip": "10.244.0.3"}]
+    assert (found["podIP"], found["phase"]) == ("10.244.0.3", "Running")
+
+
+@pytest.mark.parametrize(("code", "again"), [(404, False), (409, False), (422, False), (429, True), (500, True)])
+def test_what_the_api_refuses_for_good_is_not_asked_again(code: int, again: bool) -> None:
+    """A server that is ill may be well another time."""
+    assert ApiError(code, "").may_pass is again
 
 
 def test_a_readiness_gate_keeps_a_pod_unready() -> None:
