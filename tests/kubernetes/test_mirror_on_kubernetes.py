@@ -96,6 +96,7 @@ def test_the_network_is_bounded(mirror: MirrorOnKubernetes, admin: Kubectl, reco
             kubectl = admin.within(namespace)
             if not admin.find("namespaces", f"--field-selector=metadata.name={namespace}"):
                 admin("create", "namespace", namespace)
+                kubectl("wait", "serviceaccount/default", "--for=create", "--timeout=60s")
             options = [f"--image={IMAGES[0]}", "--restart=Never", f"--labels={labels}", "--command", "--"]
             kubectl("run", "asking", *options, "python", "-c", reached.format(head, port))
             phase = wait_until(partial(_ended, kubectl, "asking"), 120.0, "the pod has ended", every_s=1.0)

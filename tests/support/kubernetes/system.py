@@ -49,7 +49,8 @@ def change_password(cluster: DevCluster, password: str) -> None:
     """Give mirror-ray's user another password on the brokers."""
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(_USER, credential, password.encode())
-    AdminClient(cluster.confluent_config()).alter_user_scram_credentials([wanted])[_USER].result(60)
+    admin = AdminClient(cluster.confluent_config())
+    admin.alter_user_scram_credentials([wanted])[_USER].result(60)
 
 
 def east_as_a_service(kubectl: Kubectl) -> None:
