@@ -33,6 +33,9 @@ _BOUNDS = {
     "RAY_maximum_gcs_dead_worker_cached_count": 1000,
     "RAY_maximum_gcs_destroyed_actor_cached_count": 1000,
 }
+#: On one machine a raylet that does not answer is slow, not lost. By itself Ray gives the node up, with every actor,
+#: when it has not answered five times in a row, and a worker's process that is not up within a minute.
+_PATIENCE = {"RAY_health_check_failure_threshold": 100, "RAY_worker_register_timeout_seconds": 300}
 
 
 def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
@@ -60,8 +63,8 @@ def start_ray(name: str, *, detached: bool) -> own_ray.OwnRay:
     # Ray gives its workers niceness 15, so that they leave its own processes room; whatever else runs on the machine at
     # 0 then starves the copying.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    for variable, bound in _BOUNDS.items():
-        os.environ.setdefault(variable, str(bound))
+    for variable, value in (_BOUNDS | _PATIENCE).items():
+        os.environ.setdefault(variable, str(value))
     prepare(loopback=True)
     from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
     from ray._private.node import Node

@@ -54,6 +54,16 @@ def test_what_rays_processes_keep_is_bounded(ray_session: None) -> None:
         assert int(environment["RAY_maximum_gcs_dead_worker_cached_count"]) <= 1000
 
 
+def test_a_slow_machine_is_no_lost_node(ray_session: None) -> None:
+    """Seen at a load of 80 on two cores: Ray gave its only node up, with every actor, and processes that started."""
+    own = own_ray.find(f"tests-{os.getpid()}")
+    assert own is not None
+    for pid, _ in own.processes:
+        environment = psutil.Process(pid).environ()
+        assert int(environment["RAY_health_check_failure_threshold"]) * 3 >= 300
+        assert int(environment["RAY_worker_register_timeout_seconds"]) >= 300
+
+
 def test_system_copies_is_seen_and_goes_down(clusters: Clusters, make_topic: TopicMaker, system: str) -> None:
     """A topic is copied whole, the attached shell shows it, heartbeats are emitted, down ends every process."""
     topic = make_topic(clusters.a, 4)
