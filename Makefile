@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan image image-demo image-rootfs bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted ray-nodes ray-versions soak bench-failover failover-kills kubernetes jars clean
+.PHONY: help demo check test test-kernel lint lint-python lint-kernel format lock sbom scan image image-demo image-rootfs bench bench-engine bench-link bench-loss bench-merge bench-groups bench-holes bench-carry bench-history bench-translate bench-verify bench-report bench-tally bench-topics bench-transform bench-schema-ids bench-schemas bench-page bench-scale bench-elastic bench-limits bench-commands chaos fuzz-web fuzz-config fuzz-wire fuzz-kernel model mutants versions planted ray-nodes ray-versions soak bench-failover failover-kills kubernetes jars clean
 
 # Containers often set it: every process would compile Ray and all else anew, seconds of a processor's time each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -58,6 +58,8 @@ help:
 	@echo 'make bench-schema-ids  what translating schema ids costs, against merging the same batches'
 	@echo 'make bench-schemas   how soon a schema registry is mirrored, and what it costs when nothing is new'
 	@echo 'make bench-page  what it costs to show 5,000 partitions: status, scrape, web UI, the coordinator'
+	@echo 'make bench-scale  what one coordinator costs up to 100,000 partitions in 20 flows, and how soon it acts; between stubs'
+	@echo 'make bench-elastic  what an elastic fleet does with load in waves, and what it costs against a fixed one; by a model'
 	@echo 'make bench-failover  what a failover and a failback of 5,000 groups of 50 partitions cost'
 	@echo 'make bench-limits  how exactly limits of bytes per second hold'
 	@echo 'make bench-commands  what it costs to ask a running system: lag, status, groups'
@@ -152,6 +154,12 @@ bench-schemas: $(READY)
 
 bench-page: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.web_ui $(ARGS)
+
+bench-scale: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.scale --to docs/benchmarks/scale.md $(ARGS)
+
+bench-elastic: $(READY)
+	@$(BIN)/python -m mirror_ray.lab.benchmarks.elastic --to docs/benchmarks/elasticity.md $(ARGS)
 
 bench-limits: $(READY)
 	@$(BIN)/python -m mirror_ray.lab.benchmarks.limits $(ARGS)

@@ -60,6 +60,8 @@ class PartitionAssigner:
         self._adopted: dict[FlowPartition, tuple[str, PartitionReport]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled: object = None
+        #: What each flow wanted last, and as of which versions.
+        self._known_wanted: dict[FlowName, tuple[object, Mapping[FlowPartition, PartitionWeight]]] = {}
 
     def on_report(self, replicator: str, report: ReplicatorReport, *, full: bool) -> None:
         """Take in a report; a full one also says what the replicator does not hold."""
@@ -72,7 +74,7 @@ class PartitionAssigner:
         if full:
             held = {partition_report.partition for partition_report in report.partitions}
             for partition in self._held(replicator):
-                if partition not in held | self._busy:
+                if partition not in held and partition not in self._busy:
                     self._disown(partition, released=True)
             self._wake()
         for partition, epoch in report.given_up:
@@ -139,13 +141,11 @@ class PartitionAssigner:
         inputs = (tuple(candidates), tuple(expected), tuple(silent), flows)
         # Nothing has changed since everything was in place: thousands of idle partitions cost nothing.
         if inputs != self._settled or loads:
-            wanted: dict[FlowPartition, PartitionWeight] = {}
-            for flow in self._flows.values():
-                wanted |= flow.wanted()
+            wanted = self._wanted()
             names = {partition: owner.replicator for partition, owner in self.owners.items()}
             # What a silent replicator has stays with it for the moment.
             placeable = {
-                partition: replace(weight, load=loads.get(partition, 0.0))
+                partition: replace(weight, load=load) if (load := loads.get(partition, 0.0)) else weight
                 for partition, weight in wanted.items()
                 if names.get(partition) not in silent
             }
@@ -155,6 +155,20 @@ class PartitionAssigner:
         for replicator in pool.draining():
             if not self._held(replicator) and all(holder != replicator for holder, _ in self._adopted.values()):
                 pool.retire(replicator)
+
+    def _wanted(self) -> Mapping[FlowPartition, PartitionWeight]:
+        """What all flows want; each is asked again when it has changed, or one beside it, by whose state it may go."""
+        versions: dict[FlowName, list[int]] = {}
+        for name, flow in self._flows.items():
+            versions.setdefault(name.live, []).append(flow.version)
+        known, self._known_wanted = self._known_wanted, {}
+        everything: dict[FlowPartition, PartitionWeight] = {}
+        for name, flow in self._flows.items():
+            asked = (id(flow), tuple(versions[name.live]))
+            before, wanted = known.get(name, (None, {}))
+            self._known_wanted[name] = asked, wanted if before == asked else flow.wanted()
+            everything |= self._known_wanted[name][1]
+        return everything
 
     def _held(self, replicator: str) -> list[FlowPartition]:
         return [partition for partition, owner in self.owners.items() if owner.replicator == replicator]
@@ -182,21 +196,16 @@ class PartitionAssigner:
         grants: dict[FlowName, dict[FlowPartition, str]] = {}
         moves: dict[str, list[FlowPartition]] = {}
         waiting = self._wait_out_strays()
-        idle = {
-            partition
-            for partition in wanted.keys() | self.owners.keys()
-            if partition not in self._busy and self._may_act_for(partition)
-        }
         for partition, replicator in goal.items():
             owner = self.owners.get(partition)
-            if partition not in idle or (owner is not None and owner.replicator == replicator):
+            if (owner is not None and owner.replicator == replicator) or not self._may_act_for(partition):
                 continue
             if owner is None:
                 grants.setdefault(partition.flow, {})[partition] = replicator
             else:
                 moves.setdefault(owner.replicator, []).append(partition)
         for partition, owner in self.owners.items():
-            if partition not in wanted and partition in idle:
+            if partition not in wanted and self._may_act_for(partition):
                 moves.setdefault(owner.replicator, []).append(partition)
         for flow, chosen in grants.items():
             self._start(chosen, partial(self._grant, pool, flow, chosen))
@@ -209,9 +218,10 @@ class PartitionAssigner:
         """Take back partitions that somebody may hold, and nobody is known to; whether there are any."""
         found = False
         for name, flow in self._flows.items():
-            known = self.owners.keys() | self._busy
             leased = (FlowPartition(name, *partition) for partition in flow.leased)
-            unknown = [partition for partition in leased if partition not in known]
+            unknown = [
+                partition for partition in leased if partition not in self.owners and partition not in self._busy
+            ]
             if unknown:
                 found = True
                 self._start(unknown, partial(self._wait_out, flow, unknown))
@@ -219,7 +229,7 @@ class PartitionAssigner:
 
     def _may_act_for(self, partition: FlowPartition) -> bool:
         flow = self._flows.get(partition.flow)
-        return flow is None or not flow.state.fenced
+        return partition not in self._busy and (flow is None or not flow.state.fenced)
 
     def _start(self, partitions: Iterable[FlowPartition], work: Callable[[], Awaitable[None]]) -> None:
         partitions = frozenset(partitions)

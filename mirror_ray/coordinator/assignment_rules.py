@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mirror_ray.model.names import FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition
 
 #: Loads are left alone while the busiest replicator is within this share of the mean above the least busy one.
 LOAD_TOLERANCE = 0.25
@@ -46,22 +46,26 @@ def assign(
         return {}
     held: dict[str, list[FlowPartition]] = {name: [] for name in sorted(replicators)}
     unplaced: list[FlowPartition] = []
-    for partition in sorted(partitions, key=lambda partition: _layout(partition, partitions[partition])):
+    for partition in partitions:
         held.get(owners.get(partition, ""), unplaced).append(partition)
     quotas = _quotas(len(partitions), held)
+
+    def layout(partition: FlowPartition) -> tuple[int, int, str, FlowName]:
+        return (partitions[partition].broker, partition.partition, partition.topic, partition.flow)
+
+    # What stays where it is needs no order: this is called whenever something changes, with all that there is.
     for name, mine in held.items():
-        unplaced += mine[quotas[name] :]
-        del mine[quotas[name] :]
-    unplaced.sort(key=lambda partition: _layout(partition, partitions[partition]), reverse=True)
+        if len(mine) > quotas[name]:
+            mine.sort(key=layout)
+            unplaced += mine[quotas[name] :]
+            del mine[quotas[name] :]
+    unplaced.sort(key=layout, reverse=True)
     for name, mine in held.items():
         while len(mine) < quotas[name]:
             mine.append(unplaced.pop())
-    _even_out(held, partitions)
+    if any(weight.load for weight in partitions.values()):
+        _even_out(held, partitions)
     return {partition: name for name, mine in held.items() for partition in mine}
-
-
-def _layout(partition: FlowPartition, weight: PartitionWeight) -> tuple[int, int, str, str]:
-    return (weight.broker, partition.partition, partition.topic, str(partition.flow))
 
 
 def _quotas(total: int, held: Mapping[str, Sequence[FlowPartition]]) -> dict[str, int]:

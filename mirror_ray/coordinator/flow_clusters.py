@@ -296,10 +296,7 @@ def _cluster(metadata: ClusterMetadata) -> ClusterTopics:
             for name, topic in there.items()
             if topic.partitions
         },
-        leaders={
-            name: {number: partition.leader for number, partition in topic.partitions.items()}
-            for name, topic in there.items()
-        },
+        leaders={name: topic.leaders for name, topic in there.items()},
     )
 
 

@@ -186,6 +186,8 @@ class ObservedState:
     #: Bytes per partition at the last call of ``loads``.
     _loaded: dict[FlowPartition, int] = field(default_factory=dict)
     _loaded_s: float = 0.0
+    #: Each flow's lag in records, as far as its partitions' lags are known.
+    _lags: dict[FlowName, int] = field(default_factory=dict)
 
     def take(self, report: PartitionReport, *, adopted: bool = False) -> PartitionReport | None:
         """Fold in a report and return the one before it.
@@ -195,6 +197,7 @@ class ObservedState:
         partition = report.partition
         before = self.reports.get(partition)
         self.reports[partition] = report
+        self._count_lag(report, before)
         same = before is not None and before.epoch == report.epoch and before.records <= report.records
         counted = before if same else report if adopted and before is None else None
         records, bytes_ = (counted.records, counted.bytes) if counted is not None else (0, 0)
@@ -248,12 +251,13 @@ class ObservedState:
 
     def lags(self) -> dict[FlowName, int]:
         """Each flow's lag in records, as far as its partitions' lags are known."""
-        sums: dict[FlowName, int] = {}
-        for partition, report in self.reports.items():
-            if report.source_end >= 0 and report.position >= 0:
-                behind = max(0, report.source_end - report.position)
-                sums[partition.flow] = sums.get(partition.flow, 0) + behind
-        return sums
+        return dict(self._lags)
+
+    def _count_lag(self, report: PartitionReport | None, before: PartitionReport | None) -> None:
+        for one, sign in ((report, 1), (before, -1)):
+            if one is not None and one.source_end >= 0 and one.position >= 0:
+                flow = one.partition.flow
+                self._lags[flow] = self._lags.get(flow, 0) + sign * max(0, one.source_end - one.position)
 
     def loads(self, now_s: float) -> dict[FlowPartition, float]:
         """Bytes/s of each partition since the last call; empty at the first."""
@@ -270,9 +274,11 @@ class ObservedState:
     def forget(self, gone: Callable[[FlowPartition], bool]) -> None:
         """Drop the partitions for which ``gone`` is true: no flow has them any more."""
         for partition in [partition for partition in self._totals if gone(partition)]:
-            self.reports.pop(partition, None)
+            self._count_lag(None, self.reports.pop(partition, None))
             self._totals.pop(partition, None)
             self._loaded.pop(partition, None)
+        flows = {partition.flow for partition in self._totals}
+        self._lags = {flow: lag for flow, lag in self._lags.items() if flow in flows}
         there = {(partition.flow, partition.topic) for partition in self._totals}
         for topic in self._topics.keys() - there:
             del self._topics[topic]

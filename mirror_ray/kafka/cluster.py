@@ -11,6 +11,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from kio.index import load_entity_module, load_request_schema
@@ -42,7 +43,15 @@ from mirror_ray.kafka.leader_requests import (
     log_ends,
     replica_sizes,
 )
-from mirror_ray.kafka.metadata import EMPTY_METADATA, BrokerAddress, ClusterMetadata, PartitionMetadata, merged_metadata
+from mirror_ray.kafka.metadata import (
+    EMPTY_METADATA,
+    BrokerAddress,
+    ClusterMetadata,
+    PartitionMetadata,
+    described,
+    merged_metadata,
+)
+from mirror_ray.kafka.metadata_answers import TOPIC_ANSWERS
 from mirror_ray.model.errors import ClusterUnreachableError, ConfigError
 from mirror_ray.model.names import TopicPartition
 
@@ -56,6 +65,7 @@ _INIT_PRODUCER_ID_KEY, _LAST_INIT_PRODUCER_ID_VERSION = 22, 4
 _METADATA_PATIENCE_S = 5.0
 _PRODUCER_ID_RETRY_S = 0.1
 
+_T = TypeVar("_T")
 _Answer = TypeVar("_Answer", OffsetAnswer, LogEnd, SizeAnswer)
 _AskLeader = Callable[[Connection, Partitions], Awaitable[Mapping[TopicPartition, _Answer]]]
 
@@ -102,10 +112,12 @@ class ClusterConnections:
         if version <= 10:
             options["include_cluster_authorized_operations"] = False
         names = None if topics is None else tuple(module.MetadataRequestTopic(name=t, **with_id) for t in topics)
-        response = await self.request(
-            connection, module.MetadataRequest(topics=names, allow_auto_topic_creation=False, **options)
-        )
-        self._metadata = merged_metadata(self._metadata, response, complete=topics is None)
+        asked = module.MetadataRequest(topics=names, allow_auto_topic_creation=False, **options)
+        if topics is None:
+            answer = await self._answered(connection.request_by(asked, partial(TOPIC_ANSWERS.read, type(asked))))
+        else:
+            answer = described(await self.request(connection, asked))
+        self._metadata = merged_metadata(self._metadata, answer, complete=topics is None)
         return self._metadata
 
     def take_leaders(self, hints: Mapping[TopicPartition, LeaderHint], nodes: list[BrokerAddress]) -> None:
@@ -205,8 +217,11 @@ class ClusterConnections:
         Raises:
             ClusterUnreachableError: The connection was lost, or the answer can't be read.
         """
+        return await self._answered(connection.request(entity))
+
+    async def _answered(self, answer: Awaitable[_T]) -> _T:
         try:
-            return await connection.request(entity)
+            return await answer
         except ConnectionError as error:
             raise ClusterUnreachableError(f"cluster {self.settings.alias}: {error}; is the broker up?") from error
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 from kio.static.protocol import RequestPayload
 
@@ -20,6 +21,8 @@ from mirror_ray.kafka.kio_messages import decode, encode
 from mirror_ray.kafka.request_pipeline import Answer, Buffer, Request, RequestPipeline, fail_quietly
 from mirror_ray.kafka.security import ClientSecurity
 from mirror_ray.model.errors import KafkaProtocolError
+
+_T = TypeVar("_T")
 
 __all__ = ["Answer", "Buffer", "Connection"]
 
@@ -166,10 +169,14 @@ class Connection(RequestPipeline):
         Raises:
             ConnectionError: The connection was lost, or the answer can't be read.
         """
-        return await self._request(entity, self.send)
+        return await self.request_by(entity, partial(decode, type(entity)))
+
+    async def request_by(self, entity: RequestPayload, read: Callable[[memoryview], _T]) -> _T:
+        """The same, with an answer that ``read`` decodes, which raises a ValueError where it can't."""
+        return await self._request(entity, self.send, read)
 
     async def _request_now(self, entity: RequestPayload) -> Any:
-        return await self._request(entity, self._send_now)
+        return await self._request(entity, self._send_now, partial(decode, type(entity)))
 
     def _send_now(self, api_key: int, api_version: int, flexible: bool, parts: Sequence[Buffer]) -> Answer:
         """As ``send``, also while other requests are deferred."""
@@ -180,10 +187,15 @@ class Connection(RequestPipeline):
             self._transmit([request])
         return request.answer
 
-    async def _request(self, entity: RequestPayload, send: Callable[[int, int, bool, Sequence[Buffer]], Answer]) -> Any:
+    async def _request(
+        self,
+        entity: RequestPayload,
+        send: Callable[[int, int, bool, Sequence[Buffer]], Answer],
+        read: Callable[[memoryview], _T],
+    ) -> _T:
         answer = await send(entity.__api_key__, entity.__version__, entity.__flexible__, [encode(entity)])
         try:
-            return decode(type(entity), answer)
+            return read(answer)
         except ValueError as error:
             self.abort(str(error), error)
             raise ConnectionError(str(self._lost)) from error

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror_ray.kafka.metadata import BrokerAddress, ClusterMetadata
-from mirror_ray.kafka.primitives import read_compact_text, read_uvarint, skip_tags
+from mirror_ray.kafka.metadata_answers import read_broker
+from mirror_ray.kafka.primitives import read_uvarint
 from mirror_ray.model.names import TopicPartition
 
 _LEADER = struct.Struct(">ii")
-_INT = struct.Struct(">i")
 #: The tag of the brokers' addresses, in both responses.
 NODES_TAG: Final = 0
 
@@ -53,12 +53,8 @@ def read_nodes(tags: Tags) -> list[BrokerAddress]:
     count, at = read_uvarint(field, 0)
     nodes: list[BrokerAddress] = []
     for _ in range(count - 1):
-        (number,) = _INT.unpack_from(field, at)
-        host, at = read_compact_text(field, at + _INT.size)
-        (port,) = _INT.unpack_from(field, at)
-        rack, at = read_compact_text(field, at + _INT.size)
-        at = skip_tags(field, at)
-        nodes.append(BrokerAddress(id=number, host=host or "", port=port, rack=rack))
+        node, at = read_broker(field, at)
+        nodes.append(node)
     return nodes
 
 

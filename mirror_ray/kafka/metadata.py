@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
@@ -42,6 +42,12 @@ class TopicMetadata:
     is_internal: bool
     error_code: int
     partitions: dict[int, PartitionMetadata]
+    #: Broker id of each partition's leader.
+    leaders: dict[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        leaders = {number: partition.leader for number, partition in self.partitions.items()}
+        object.__setattr__(self, "leaders", leaders)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,24 +95,26 @@ def topic_id_bytes(topic_id: TopicId) -> bytes:
     return raw
 
 
-def merged_metadata(known: ClusterMetadata, response: Any, *, complete: bool) -> ClusterMetadata:
-    """Merge one of kio's MetadataResponse entities (v9 to v12) into the metadata that is known.
-
-    A broker may answer with an older view than another did: a partition's lower leader epoch does not replace a higher
-    one, as in Kafka's own client. ``complete``: topics that are not in the response are removed.
-    """
-    topics = {} if complete else dict(known.topics)
-    for topic in response.topics:
-        fresh = _topic(topic)
-        topics[fresh.name] = _newest(known.topics.get(fresh.name), fresh)
+def described(response: Any) -> ClusterMetadata:
+    """What one of kio's MetadataResponse entities (v9 to v12) says."""
     return ClusterMetadata(
         cluster_id=response.cluster_id or "",
         brokers={
             b.node_id: BrokerAddress(id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in response.brokers
         },
         controller_id=response.controller_id,
-        topics=topics,
+        topics={topic.name: _topic(topic) for topic in response.topics},
     )
+
+
+def merged_metadata(known: ClusterMetadata, answer: ClusterMetadata, *, complete: bool) -> ClusterMetadata:
+    """Merge what a broker said into the metadata that is known.
+
+    A broker may answer with an older view than another did: a partition's lower leader epoch does not replace a higher
+    one, as in Kafka's own client. ``complete``: topics that are not in the answer are removed.
+    """
+    newest = {name: _newest(known.topics.get(name), fresh) for name, fresh in answer.topics.items()}
+    return replace(answer, topics=newest if complete else known.topics | newest)
 
 
 def _topic(topic: Any) -> TopicMetadata:
@@ -130,7 +138,7 @@ def _topic(topic: Any) -> TopicMetadata:
 
 
 def _newest(known: TopicMetadata | None, fresh: TopicMetadata) -> TopicMetadata:
-    if known is None or fresh.topic_id == NO_TOPIC_ID or known.topic_id != fresh.topic_id:
+    if known is fresh or known is None or fresh.topic_id == NO_TOPIC_ID or known.topic_id != fresh.topic_id:
         return fresh
     newer = _with_higher_epoch(known.partitions, fresh.partitions)
     return replace(fresh, partitions=fresh.partitions | newer) if newer else fresh

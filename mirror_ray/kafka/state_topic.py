@@ -160,7 +160,7 @@ class StateStore:
 
     def _commit(self, changes: Mapping[str, Document | None], begin: Callable[[], Producer]) -> int:
         """Write all changes in one transaction; ``begin`` makes a producer where there is none."""
-        records = [(key.encode(), _encode(document)) for key, document in changes.items()]
+        records = [(key.encode(), encode_document(document)) for key, document in changes.items()]
         return self._until_done("write", lambda: self._transaction(self._producer or begin(), records))
 
     def _until_done(self, what: str, act: Callable[[], _T]) -> _T:
@@ -250,7 +250,7 @@ class StateStore:
         self._check_owner()
         try:
             producer = self._connect()
-            self._transaction(producer, [(_RECONNECTED_KEY.encode(), _encode({"session": self._owner}))])
+            self._transaction(producer, [(_RECONNECTED_KEY.encode(), encode_document({"session": self._owner}))])
             self._check_owner()
         except BaseException:
             self._producer = None
@@ -288,7 +288,8 @@ def _document(topic: str, record: DecodedRecord) -> tuple[str, Document]:
         ) from error
 
 
-def _encode(document: Document | None) -> bytes | None:
+def encode_document(document: Document | None) -> bytes | None:
+    """A record's value; None: its tombstone."""
     if document is None:
         return None
     return json.dumps(document, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from mirror_ray.model.acls import Acl
@@ -207,9 +209,18 @@ def _pause(parts: Sequence[str]) -> Pause | None:
     return None
 
 
+_PARTITION_FIELDS: Final = tuple(declared.name for declared in fields(PartitionRecord))
+_partition_values: Final = attrgetter(*_PARTITION_FIELDS)
+
+
+def _write_partition(record: PartitionRecord) -> Document:
+    """As ``asdict``, which copies each value: all of a flow's partitions are written when they are handed out."""
+    return dict(zip(_PARTITION_FIELDS, _partition_values(record), strict=True))
+
+
 def _read_partition(document: Document) -> PartitionRecord:
-    record = PartitionRecord(**_fields(PartitionRecord, document))
-    return replace(record, skip=tuple((first, end) for first, end in record.skip))
+    known = _fields(PartitionRecord, document)
+    return PartitionRecord(**{**known, "skip": tuple((first, end) for first, end in known.get("skip", ()))})
 
 
 def _read_resolution(document: Document) -> FaultResolution:
@@ -222,7 +233,8 @@ def _read_resolution(document: Document) -> FaultResolution:
 
 def _write_grant(grant: GrantRecord) -> Document:
     """Where no offsets are preserved, as older versions wrote it."""
-    return {name: value for name, value in asdict(grant).items() if value or name != "transactional_id"}
+    document: Document = {"epoch": grant.epoch, "lease_ms": grant.lease_ms, "owner": grant.owner}
+    return document | {"transactional_id": grant.transactional_id} if grant.transactional_id else document
 
 
 def _read_grant(document: Document) -> GrantRecord:
@@ -236,18 +248,21 @@ def _read_grant(document: Document) -> GrantRecord:
 
 def _fields(kind: type[Any], document: Document) -> Document:
     """The fields of a record. One with a default may be missing: an older version wrote the document."""
-    return {
-        declared.name: document[declared.name]
-        for declared in fields(kind)
-        if declared.name in document or declared.default is MISSING
-    }
+    declared = _declared(kind)  # type: ignore[arg-type]  # classes are hashable
+    return {name: document[name] for name, needed in declared if needed or name in document}
+
+
+@cache
+def _declared(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Each field of a record, and whether it is without a default."""
+    return tuple((declared.name, declared.default is MISSING) for declared in fields(kind))
 
 
 FLOW: Final[RecordKind[str, FlowRecord]] = RecordKind(
     "flow", "flow", lambda _: (), _no_parts, lambda document: FlowRecord(**_fields(FlowRecord, document))
 )
 PARTITION: Final[RecordKind[TopicPartition, PartitionRecord]] = RecordKind(
-    "partition", "partitions", tuple, _partition, _read_partition
+    "partition", "partitions", tuple, _partition, _read_partition, _write_partition
 )
 RESOLUTION: Final[RecordKind[TopicPartition, FaultResolution]] = RecordKind(
     "repair", "resolutions", tuple, _partition, _read_resolution

@@ -42,6 +42,8 @@ from mirror_ray.state.schema import GRANT, state_topic
 _FLOW: Final = FlowName("A", "B")
 _TOPIC, _REMOTE = "load", "A.load"
 _BATCH: Final = DataSpec(records=500, record_bytes=1000, batch_records=500, codec="zstd", partitions=1)
+#: A batch that no log is filled with.
+_UNUSED: Final = bytes(61)
 _MAX_MESSAGE_BYTES: Final = 1_048_588
 _OWNER: Final = "bench"
 #: As often as a coordinator asks for a report.
@@ -108,6 +110,20 @@ def measure_core_cost(size: float, say: Callable[[str], None]) -> list[CoreCost]
     return [_median(costs) for costs in found.values()]
 
 
+def measure_idle_cost(partitions: int, seconds: float) -> float:
+    """The share of a core that a replicator takes for so many partitions without any records.
+
+    Raises:
+        MirrorError: They were not copied in time, or a process of the benchmark has ended.
+    """
+    with ExitStack() as stack:
+        brokers = [stack.enter_context(_process(_serve, alias, partitions, _UNUSED)) for alias in _FLOW[:2]]
+        addresses = _receive(brokers[0]), _receive(brokers[1])
+        copy = stack.enter_context(_process(_replicate, addresses, range(partitions), 0, seconds))
+        _receive(copy)
+        return float(_receive(copy)) / seconds
+
+
 def _median(costs: Sequence[CoreCost]) -> CoreCost:
     middle = median(cost.cpu_s for cost in costs)
     return min(costs, key=lambda cost: abs(cost.cpu_s - middle))
@@ -140,7 +156,7 @@ def _start(stack: ExitStack, case: ScalingCase, batch: bytes, end: int) -> tuple
     target = stack.enter_context(_process(_serve, "B", case.partitions, b""))
     addresses = _receive(source), _receive(target)
     shares = [range(first, case.partitions, case.replicators) for first in range(case.replicators)]
-    return source, [stack.enter_context(_process(_replicate, *addresses, share, end)) for share in shares]
+    return source, [stack.enter_context(_process(_replicate, addresses, share, end)) for share in shares]
 
 
 @contextmanager
@@ -207,15 +223,18 @@ def _grants(partitions: int) -> bytes:
     return bytes(encode(records, "none").view)
 
 
-def _replicate(parent: Any, source: str, target: str, numbers: range, end: int) -> None:
-    """Copy partitions up to ``end``; tells the parent when it is ready, and then what the copy cost."""
-    asyncio.run(_replicate_to(parent, source, target, numbers, end))
+def _replicate(parent: Any, addresses: tuple[str, str], numbers: range, end: int, idle_s: float = 0.0) -> None:
+    """Copy partitions up to ``end``; tells the parent when it is ready, and then what the copy cost.
+
+    ``idle_s``: it has nothing to copy for so long, and tells what that cost.
+    """
+    asyncio.run(_replicate_to(parent, addresses, numbers, end, idle_s))
 
 
-async def _replicate_to(parent: Any, source: str, target: str, numbers: range, end: int) -> None:
+async def _replicate_to(parent: Any, addresses: tuple[str, str], numbers: range, end: int, idle_s: float) -> None:
     clusters = {
         alias: ClusterSettings(alias=alias, bootstrap_servers=(address,))
-        for alias, address in ((_FLOW.source, source), (_FLOW.target, target))
+        for alias, address in zip(_FLOW[:2], addresses, strict=True)
     }
     settings = MirrorSettings(clusters=clusters, flows=(FlowSettings(name=_FLOW, enabled=True),))
     engine = ReplicationEngine(settings, f"replicator-{numbers.start}", "127.0.0.1")
@@ -237,7 +256,11 @@ async def _replicate_to(parent: Any, source: str, target: str, numbers: range, e
     await reached(0, _READY_S)
     parent.send("ready")
     began_s = time.process_time()
-    await reached(end, _COPIED_S)
+    if not idle_s:
+        await reached(end, _COPIED_S)
+    for _ in range(round(idle_s / _REPORT_S)):
+        await asyncio.sleep(_REPORT_S)
+        engine.report()
     parent.send(time.process_time() - began_s)
 
 

@@ -12,7 +12,7 @@ import contextlib
 import datetime as dt
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kio.index import load_entity_module
@@ -34,20 +34,35 @@ _SCHEMAS: Final = {
 _SPOKEN: Final = {_PRODUCE: 13, _FETCH: 13, _API_VERSIONS: 0} | {key: version for key, (version, _) in _SCHEMAS.items()}
 _UNSUPPORTED_VERSION: Final = 35
 _EARLIEST: Final = -2
-_NOT_THROTTLED: Final = i32Timedelta.parse(dt.timedelta())
+NOT_THROTTLED: Final = i32Timedelta.parse(dt.timedelta())
 _NO_ERROR: Final = ErrorCode.none
 #: What a connection's fetch session knows: by topic id and number of a partition, the offset and the limit.
 _Session = dict[tuple[bytes, int], tuple[int, int]]
 
 
 class StubBroker:
-    """The only broker of a cluster; it leads all partitions, from an offset of 0 on."""
+    """The brokers of a cluster, all at one address; together they lead all partitions, from an offset of 0 on."""
 
-    def __init__(self, topics: list[StubTopic]) -> None:
-        self._topics = {topic.name: topic for topic in topics}
-        self._by_id = {topic.id.bytes: topic for topic in topics}
+    def __init__(self, topics: Iterable[StubTopic], *, cluster_id: str = "stub", brokers: int = 1) -> None:
+        self._topics: dict[str, StubTopic] = {}
+        self._by_id: dict[bytes, StubTopic] = {}
+        self._cluster_id, self._brokers = cluster_id, brokers
         self._address = ("127.0.0.1", 0)
         self._grown = asyncio.Event()
+        #: The answer about all topics, made once for many who ask.
+        self._everything: bytes | None = None
+        self.add(topics)
+
+    def add(self, topics: Iterable[StubTopic]) -> None:
+        """Have these topics from now on, in place of those of the same names."""
+        self._topics |= {topic.name: topic for topic in topics}
+        self._by_id = {topic.id.bytes: topic for topic in self._topics.values()}
+        self._everything = None
+
+    @property
+    def topics(self) -> dict[str, StubTopic]:
+        """The topics by their names."""
+        return self._topics
 
     async def start(self) -> tuple[str, int]:
         """Listen on loopback; returns the address."""
@@ -86,6 +101,9 @@ class StubBroker:
         schema: Any = load_entity_module(name, version, EntityType.response)
         kind = next(getattr(asked, word) for word in dir(asked) if word.endswith("Request") and word != "Request")
         entity, _ = entity_reader(kind)(memoryview(request)[at:], 0)
+        of_all = name == "metadata" and entity.topics is None
+        if of_all and self._everything is not None:
+            return self._everything
         answers: dict[str, Callable[[Any, Any], Any]] = {
             "metadata": self._metadata,
             "list_offsets": self._offsets,
@@ -95,6 +113,8 @@ class StubBroker:
         answer = answers[name](schema, entity)
         body = io.BytesIO()
         entity_writer(type(answer))(body, answer)
+        if of_all:
+            self._everything = body.getvalue()
         return body.getvalue()
 
     def _produced(self, request: bytes, at: int) -> bytes:
@@ -157,9 +177,12 @@ class StubBroker:
         names = [topic.name for topic in request.topics] if request.topics is not None else list(self._topics)
         host, port = self._address
         return schema.MetadataResponse(
-            throttle_time=_NOT_THROTTLED,
-            brokers=(schema.MetadataResponseBroker(node_id=1, host=host, port=port, rack=None),),
-            cluster_id="stub",
+            throttle_time=NOT_THROTTLED,
+            brokers=tuple(
+                schema.MetadataResponseBroker(node_id=1 + number, host=host, port=port, rack=None)
+                for number in range(self._brokers)
+            ),
+            cluster_id=self._cluster_id,
             controller_id=1,
             topics=tuple(self._described(schema, name) for name in names),
         )
@@ -175,10 +198,10 @@ class StubBroker:
                 schema.MetadataResponsePartition(
                     error_code=_NO_ERROR,
                     partition_index=number,
-                    leader_id=1,
+                    leader_id=1 + number % self._brokers,
                     leader_epoch=0,
-                    replica_nodes=(1,),
-                    isr_nodes=(1,),
+                    replica_nodes=(1 + number % self._brokers,),
+                    isr_nodes=(1 + number % self._brokers,),
                     offline_replicas=(),
                 )
                 for number in range(len(topic.logs) if topic is not None else 0)
@@ -187,7 +210,7 @@ class StubBroker:
 
     def _offsets(self, schema: Any, request: Any) -> Any:
         return schema.ListOffsetsResponse(
-            throttle_time=_NOT_THROTTLED,
+            throttle_time=NOT_THROTTLED,
             topics=tuple(
                 schema.ListOffsetsTopicResponse(
                     name=topic.name,
@@ -208,7 +231,7 @@ class StubBroker:
 
     def _epoch_ends(self, schema: Any, request: Any) -> Any:
         return schema.OffsetForLeaderEpochResponse(
-            throttle_time=_NOT_THROTTLED,
+            throttle_time=NOT_THROTTLED,
             topics=tuple(
                 schema.OffsetForLeaderTopicResult(
                     topic=topic.topic,
@@ -232,7 +255,7 @@ class StubBroker:
 
 def _producer_id(schema: Any, _: Any) -> Any:
     return schema.InitProducerIdResponse(
-        throttle_time=_NOT_THROTTLED, error_code=_NO_ERROR, producer_id=1, producer_epoch=0
+        throttle_time=NOT_THROTTLED, error_code=_NO_ERROR, producer_id=1, producer_epoch=0
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirror_ray.kafka.cluster import host_and_port
 from mirror_ray.kafka.errors import error_info, protocol_error
-from mirror_ray.kafka.metadata import EMPTY_METADATA, merged_metadata, topic_id_bytes, topic_id_text
+from mirror_ray.kafka.metadata import EMPTY_METADATA, described, merged_metadata, topic_id_bytes, topic_id_text
 from mirror_ray.model.errors import ConfigError
 from mirror_ray.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 
@@ -41,17 +41,17 @@ def _topic(leader: int, epoch: int, topic_id: uuid.UUID | None = ID, name: str =
 )
 def test_leader_of_the_highest_epoch_stays(second: Any, leader: int) -> None:
     """Two brokers may know differently much; the newer knowledge wins, as long as it is the same topic."""
-    known = merged_metadata(EMPTY_METADATA, _response(_topic(1, 5)), complete=True)
-    partition = merged_metadata(known, _response(second), complete=False).partition(TopicPartition("t", 0))
+    known = merged_metadata(EMPTY_METADATA, described(_response(_topic(1, 5))), complete=True)
+    partition = merged_metadata(known, described(_response(second)), complete=False).partition(TopicPartition("t", 0))
     assert partition is not None
     assert partition.leader == leader
 
 
 def test_complete_answer_forgets_topics_and_a_partial_one_does_not() -> None:
     """What a complete answer does not name is gone; what a partial one does not name was not asked for."""
-    known = merged_metadata(EMPTY_METADATA, _response(_topic(1, 5), _topic(1, 5, name="u")), complete=True)
-    assert set(merged_metadata(known, _response(_topic(1, 5)), complete=False).topics) == {"t", "u"}
-    assert set(merged_metadata(known, _response(_topic(1, 5)), complete=True).topics) == {"t"}
+    known = merged_metadata(EMPTY_METADATA, described(_response(_topic(1, 5), _topic(1, 5, name="u"))), complete=True)
+    assert set(merged_metadata(known, described(_response(_topic(1, 5))), complete=False).topics) == {"t", "u"}
+    assert set(merged_metadata(known, described(_response(_topic(1, 5))), complete=True).topics) == {"t"}
 
 
 @given(st.binary(min_size=16, max_size=16))
