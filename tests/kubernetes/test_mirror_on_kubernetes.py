@@ -83,7 +83,6 @@ def test_only_the_autoscaler_has_a_token_of_the_api(mirror: MirrorOnKubernetes, 
 def test_the_network_is_bounded(mirror: MirrorOnKubernetes, admin: Kubectl, record: Record) -> None:
     """The overlay's policies let through what a system needs: it runs. A stranger's pod reaches no port of the head."""
     head = mirror.head()["status"]["podIP"]
-    reached = "import socket; socket.create_connection(({!r}, {}), 5)"
     with record.step("Network policies", "connections to the head") as step:
         for namespace, labels, port, wanted in (
             ("stranger", "app=stranger", 6379, False),
@@ -98,11 +97,22 @@ def test_the_network_is_bounded(mirror: MirrorOnKubernetes, admin: Kubectl, reco
                 admin("create", "namespace", namespace)
                 kubectl("wait", "serviceaccount/default", "--for=create", "--timeout=60s")
             options = [f"--image={IMAGES[0]}", "--restart=Never", f"--labels={labels}", "--command", "--"]
-            kubectl("run", "asking", *options, "python", "-c", reached.format(head, port))
+            kubectl("run", "asking", *options, "python", "-c", _CONNECT.format(head, port))
             phase = wait_until(partial(_ended, kubectl, "asking"), 120.0, "the pod has ended", every_s=1.0)
             kubectl("delete", "pod", "asking", "--grace-period=0", "--force")
             assert (phase == "Succeeded") == wanted, (namespace, labels, port, phase)
             step.saw(f"port {port} from the namespace {namespace}, {labels}: {'let in' if wanted else 'refused'}")
+
+
+#: A new pod's policies come into force a moment after it has begun.
+_CONNECT = """import socket, time
+for _ in range(5):
+    try:
+        raise SystemExit(socket.create_connection(({!r}, {}), 3).close())
+    except OSError:
+        time.sleep(1)
+raise SystemExit(1)
+"""
 
 
 def _ended(kubectl: Kubectl, pod: str) -> str | None:
