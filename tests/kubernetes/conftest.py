@@ -50,15 +50,16 @@ def programs() -> Binaries:
 
 
 @pytest.fixture(scope="session")
-def record(programs: Binaries) -> Iterator[Record]:
+def record(request: pytest.FixtureRequest, programs: Binaries) -> Iterator[Record]:
     """The report, which says what failed, too."""
     yield _RECORD
     if _REPORT:
-        _RECORD.write(Path(_REPORT), programs.versions)
+        _RECORD.write(Path(_REPORT), programs.versions, tests=request.session.testscollected)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note what was not so."""
+    """Note what was done, and what was not so."""
+    _RECORD.done += report.when == "call"
     if report.failed:
         _RECORD.failed(report.nodeid.rpartition("::")[2])
 

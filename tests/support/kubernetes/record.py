@@ -40,6 +40,8 @@ class Record:
     def __init__(self) -> None:
         self._chapters: dict[str, list[Step]] = {}
         self._failed: list[str] = []
+        #: How many tests have ended.
+        self.done = 0
 
     def failed(self, test: str) -> None:
         """Note a test that failed."""
@@ -54,8 +56,8 @@ class Record:
         step.seconds = time.monotonic() - began_s
         self._chapters.setdefault(chapter, []).append(step)
 
-    def write(self, path: Path, versions: Mapping[str, str]) -> None:
-        """Write the report."""
+    def write(self, path: Path, versions: Mapping[str, str], *, tests: int) -> None:
+        """Write the report of a run that was to do so many tests."""
         machine = f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB"
         lines = [
             _HEAD,
@@ -68,6 +70,11 @@ class Record:
         for chapter, steps in self._chapters.items():
             lines += ["", f"## {chapter}", "", "| step | seconds | seen |", "|---|---:|---|"]
             lines += [f"| {step.title} | {step.seconds or 0:.1f} | {'; '.join(step.seen)} |" for step in steps]
-        lines += ["", "Failed in this run: " + (", ".join(f"`{test}`" for test in self._failed) or "nothing") + "."]
+        lines += [
+            "",
+            f"{self.done} of {tests} tests were run. Failed: "
+            + (", ".join(f"`{test}`" for test in self._failed) or "nothing")
+            + ".",
+        ]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*lines, ""]))
