@@ -87,6 +87,7 @@ def main() -> None:
         partitions=("1000,10000,50000,100000", "sizes, each measured by itself"),
         groups=(5000, "consumer groups that the checkpoint actor reports of"),
         profile=("", "the phase whose most expensive functions are printed"),
+        alone=(False, "without the benchmarks of groups and idle replicators"),
         to=("", "file that the report is written to; without it, it is printed"),
     )
     results: dict[int, ScaleResult] = {}
@@ -94,7 +95,9 @@ def main() -> None:
         results[partitions] = measure(partitions, options.groups, options.profile)
         for name, cost in results[partitions].phases.items():
             print(f"{partitions:,} partitions, {name}: {cost.seconds:.1f} s, {cost.cpu_s:.1f} s CPU", flush=True)
-    report = scale_report(results, "make bench-scale", list(others()) if options.to else [])
+    alone = " --alone" if options.alone else ""
+    command = f"make bench-scale ARGS='--partitions {options.partitions}{alone}'"
+    report = scale_report(results, command, [] if options.alone else list(others()))
     if options.to:
         Path(options.to).write_text(report, encoding="utf-8")
     else:
