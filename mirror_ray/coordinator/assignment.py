@@ -141,7 +141,7 @@ class PartitionAssigner:
         inputs = (tuple(candidates), tuple(expected), tuple(silent), flows)
         # Nothing has changed since everything was in place: thousands of idle partitions cost nothing.
         if inputs != self._settled or loads:
-            wanted = self._wanted()
+            wanted = self._wanted(anew=bool(loads))
             names = {partition: owner.replicator for partition, owner in self.owners.items()}
             # What a silent replicator has stays with it for the moment.
             placeable = {
@@ -156,17 +156,20 @@ class PartitionAssigner:
             if not self._held(replicator) and all(holder != replicator for holder, _ in self._adopted.values()):
                 pool.retire(replicator)
 
-    def _wanted(self) -> Mapping[FlowPartition, PartitionWeight]:
-        """What all flows want; each is asked again when it has changed, or one beside it, by whose state it may go."""
+    def _wanted(self, *, anew: bool) -> Mapping[FlowPartition, PartitionWeight]:
+        """What all flows want; each is asked again when it has changed, or one beside it, by whose state it may go.
+
+        ``anew``: all of them are asked.
+        """
         versions: dict[FlowName, list[int]] = {}
         for name, flow in self._flows.items():
             versions.setdefault(name.live, []).append(flow.version)
         known, self._known_wanted = self._known_wanted, {}
         everything: dict[FlowPartition, PartitionWeight] = {}
         for name, flow in self._flows.items():
-            asked = (id(flow), tuple(versions[name.live]))
+            asked = (flow, tuple(versions[name.live]))
             before, wanted = known.get(name, (None, {}))
-            self._known_wanted[name] = asked, wanted if before == asked else flow.wanted()
+            self._known_wanted[name] = asked, flow.wanted() if anew or before != asked else wanted
             everything |= self._known_wanted[name][1]
         return everything
 

@@ -55,8 +55,8 @@ def ensure_jars(bundle: str = KAFKA, *, pom: bytes | None = None) -> Path:
     """Directory with the jars of ``poms/{bundle}.xml``; fetched by Maven the first time, at once afterwards.
 
     The directory appears whole or not at all, and two processes that ask at the same time fetch once. Jars of this
-    package's poms are compared with their listed SHA-256. Those below ``MIRROR_RAY_JARS``, where an image may have them,
-    were when it was made. ``pom``: used where this package has no pom of that name.
+    package's poms are compared with their listed SHA-256; those below ``MIRROR_RAY_JARS``, where an image may have
+    them, were when it was made. ``pom``: used where this package has no pom of that name.
 
     Raises:
         MirrorError: Maven is missing, or failed, or fetched other jars; the text says what to do.

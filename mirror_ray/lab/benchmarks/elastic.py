@@ -51,6 +51,10 @@ def _steps(period_s: int, high_s: int) -> Wave:
     return lambda now_s: _HIGH if now_s % period_s >= period_s - high_s else _LOW, period_s
 
 
+def _times(load: Callable[[float], float], capacity: float) -> Callable[[float], float]:
+    return lambda now_s: load(now_s) * capacity
+
+
 WAVES: Final[Mapping[str, Wave]] = {
     "swings, an hour each": _swing(_HOUR_S),
     "swings, 20 min each": _swing(1200),
@@ -76,7 +80,7 @@ def elastic_report(options: argparse.Namespace, picture: str) -> tuple[str, str]
     terms = ElasticSettings(min_replicators=1, max_replicators=options.most)
     model = FleetModel(capacity=options.capacity, start_s=options.start_s, partitions=options.partitions)
     hours = {
-        title: (simulate(terms, model, lambda now_s, load=load: load(now_s) * options.capacity, _HOUR_S), period_s)
+        title: (simulate(terms, model, _times(load, options.capacity), _HOUR_S), period_s)
         for title, (load, period_s) in WAVES.items()
     }
     rows = [

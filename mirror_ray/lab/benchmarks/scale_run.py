@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import psutil
@@ -184,9 +185,8 @@ class ScaleRun:
         figures["snapshot pickled, bytes"] = len(blob)
         self.once("snapshot unpickled", lambda: pickle.loads(blob))  # noqa: S301 - our own
         for title, most in (("scrape", _SERIES), ("scrape with every partition", 10 * self._partitions)):
-            text = self.once(
-                title, lambda most=most: exposition(snapshot, version="", up=True, age_s=0.0, most_partitions=most)
-            )
+            scrape = partial(exposition, snapshot, version="", up=True, age_s=0.0, most_partitions=most)
+            text = self.once(title, scrape)
             figures[f"{title}, bytes"] = len(text)
         text, _ = self.once("page", lambda: frame(CachedSnapshot(snapshot, 0.0, True), 0))
         figures["page, bytes"] = len(text)

@@ -11,7 +11,7 @@ from mirror_ray.coordinator.assignment_rules import assign
 from mirror_ray.coordinator.flow import FlowController
 from mirror_ray.coordinator.observed import ObservedState
 from mirror_ray.model.assignment import PartitionReport
-from mirror_ray.model.names import FlowName, FlowPartition
+from mirror_ray.model.names import FlowName, FlowPartition, TopicId
 from mirror_ray.model.offset_pair import OffsetPair
 from mirror_ray.state.partition_record import PartitionRecord
 from mirror_ray.state.schema import PARTITION
@@ -49,7 +49,7 @@ class NeverCopied(set[Any]):
     def __or__(self, other: Any) -> Any:
         raise AssertionError("all partitions were copied")
 
-    __ror__ = __or__  # type: ignore[assignment]
+    __ror__ = __or__
 
 
 def _report(number: int, *, source: int, end: int, epoch: int = 1) -> PartitionReport:
@@ -107,7 +107,12 @@ async def test_a_flow_that_has_not_changed_is_not_asked_what_it_wants(
     await eventually(lambda: len(world.first.held) == 16)
     asked: list[FlowName] = []
     wanted = FlowController.wanted
-    monkeypatch.setattr(FlowController, "wanted", lambda self: asked.append(self.name) or wanted(self))
+
+    def asking(self: FlowController) -> Any:
+        asked.append(self.name)
+        return wanted(self)
+
+    monkeypatch.setattr(FlowController, "wanted", asking)
     await eventually(lambda: coordinator.parts.assigner._settled is not None)
     world.first.alive = False
     await eventually(lambda: world.first.alive and len(world.first.held) == 16)
@@ -132,9 +137,9 @@ async def test_a_full_report_copies_no_set_of_partitions(world: World) -> None:
 def test_a_partition_is_written_as_before() -> None:
     """The document has every field, and reads back as the same record."""
     record = PartitionRecord(
-        source_topic_id="a",
+        source_topic_id=TopicId("a"),
         target_topic="A.orders",
-        target_topic_id="b",
+        target_topic_id=TopicId("b"),
         source_offset=1,
         target_offset=2,
         skip=((3, 4),),

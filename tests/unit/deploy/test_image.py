@@ -81,7 +81,8 @@ def test_it_always_has_the_record_kernel(instructions: list[str]) -> None:
     assert build.startswith("FROM ${PYTHON} AS build\n")
     assert "COPY kernel kernel" in build
     assert hatch_build.OFF_VARIABLE not in build
-    assert build.splitlines()[-1].endswith(" && /opt/mirror-ray/bin/python -I -c 'from mirror_ray.records import _kernel'")
+    asked = " && /opt/mirror-ray/bin/python -I -c 'from mirror_ray.records import _kernel'"
+    assert build.splitlines()[-1].endswith(asked)
     crates = tomllib.loads((_ROOT / "kernel/Cargo.lock").read_text())["package"]
     assert [crate["name"] for crate in crates if "checksum" not in crate] == ["mirror-ray-kernel"]
     ignored = (_DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
