@@ -51,7 +51,7 @@ class StartedNodes:
     def start_head(self, machine: LabMachine, region: str, store: Mapping[str, str]) -> None:
         """Start the head, and wait until it answers; no replicator has room there. ``store``: where its state is."""
         self.address = f"{machine.address}:{GCS_PORT}"
-        options = ["--head", "--port", str(GCS_PORT), "--dashboard-host", "0.0.0.0", "--num-cpus", "0"]  # noqa: S104
+        options = ["--head", "--port", str(GCS_PORT), "--dashboard-host", "0.0.0.0", "--num-cpus", "0"]  # noqa: S104 - the namespace is ours
         options += ["--redis-password", store["RAY_REDIS_PASSWORD"]] if store else []
         self._start(machine, region, *options, store=store)
         wait_until(lambda: bool(self.alive(machine)), _STARTS_WITHIN_S, "Ray's head answers", every_s=0.5)
