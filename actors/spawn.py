@@ -7,11 +7,10 @@ restarted coordinator finds the others, and any shell finds the coordinator. A r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import ray
 from ray.actor import ActorHandle
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.worker_classes import Checkpoint, Gateway, Heartbeat, Replicator, SchemaSync
 from mirror_ray.config.settings import MirrorSettings
@@ -23,6 +22,10 @@ from mirror_ray.state.actor_names import (
     replicator_name,
     schema_sync_name,
 )
+
+#: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
+#: is the one that stays, and its address is known. Without it Ray starts no actor anyway.
+ON_THE_HEAD: Final = {"node:__internal_head__": 0.001}
 
 
 def spawn_replicator(name: str, number: int, settings: MirrorSettings, mark: str) -> ActorHandle[Any]:
@@ -40,9 +43,12 @@ def spawn_heartbeat(name: str, settings: MirrorSettings) -> ActorHandle[Any]:
 
 
 def spawn_gateway(name: str) -> ActorHandle[Any]:
-    """Create the gateway, or find it; where its coordinator is, if there is room. The coordinator replaces it."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    options = {**detached(gateway_name(name)), "num_cpus": 0, "max_restarts": 0, "scheduling_strategy": here}
+    """Create the gateway, or find it; on Ray's head, where its certificate is. The coordinator replaces it.
+
+    A soft affinity to the coordinator's node would not do: a node that has just joined may be asked, does not know of
+    that one yet, and keeps the actor.
+    """
+    options = {**detached(gateway_name(name)), "num_cpus": 0, "max_restarts": 0, "resources": ON_THE_HEAD}
     return spawn_named(Gateway, name, **options)
 
 

@@ -9,16 +9,13 @@ from ray.actor import ActorHandle
 
 from actors.actor_classes import Coordinator
 from actors.connection import find_coordinator
-from actors.spawn import detached, spawn_named, spawn_replicator
+from actors.spawn import ON_THE_HEAD, detached, spawn_named, spawn_replicator
 from mirror_ray.config.settings import MirrorSettings
 from mirror_ray.coordinator.saved_settings import fingerprint
 from mirror_ray.model.starter import Starter
 from mirror_ray.state.actor_names import DEFAULT_NAME, coordinator_name
 from mirror_ray.whoami import whoami
 
-#: Only Ray's head node has it. Ray puts an actor that asks for nothing on any node; where nodes come and go, the head
-#: is the one that stays, and its address is known. Without it Ray starts no actor anyway.
-_ON_THE_HEAD = {"node:__internal_head__": 0.001}
 #: A coordinator of thousands of partitions answers many callers at once; none of its methods is long.
 _COORDINATOR_CALLS = 200
 
@@ -56,7 +53,7 @@ def spawn_coordinator(name: str) -> ActorHandle[Any]:
         name,
         **detached(coordinator_name(name)),
         num_cpus=0,
-        resources=_ON_THE_HEAD,
+        resources=ON_THE_HEAD,
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=_COORDINATOR_CALLS,
