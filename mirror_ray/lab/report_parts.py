@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+
+import psutil
 
 #: Of a list of problems, so many are written out.
 _PROBLEMS_SHOWN = 20
@@ -10,6 +13,11 @@ _PROBLEMS_SHOWN = 20
 
 #: A text is written as it is, an int with thousands separators, a float with one digit, None as ``-``.
 Cell = str | int | float | None
+
+
+def machine_size() -> str:
+    """``one machine with 2 cores and 25 GB``."""
+    return f"one machine with {os.cpu_count()} cores and {psutil.virtual_memory().total / 1e9:.0f} GB"
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,6 +25,7 @@ from mirror_ray.config.settings import ClusterSettings, FlowSettings, MirrorSett
 from mirror_ray.kafka.metadata import topic_id_text
 from mirror_ray.lab.bench.dataset import PreparedTopics
 from mirror_ray.lab.bench.measurements import DataSpec
+from mirror_ray.lab.bench.piped_process import piped_process
 from mirror_ray.lab.bench.stub_broker import StubBroker
 from mirror_ray.lab.bench.stub_logs import RepeatedLog, StubLog, StubTopic
 from mirror_ray.model.assignment import Assignment
@@ -50,7 +50,6 @@ _OWNER: Final = "bench"
 _REPORT_S: Final = 0.5
 _READY_S, _COPIED_S = 120.0, 300.0
 #: Processes that share nothing with this one, as those of actors.
-_PROCESSES: Final = multiprocessing.get_context("spawn")
 
 
 class ScalingCase(NamedTuple):
@@ -117,9 +116,9 @@ def measure_idle_cost(partitions: int, seconds: float) -> float:
         MirrorError: They were not copied in time, or a process of the benchmark has ended.
     """
     with ExitStack() as stack:
-        brokers = [stack.enter_context(_process(_serve, alias, partitions, _UNUSED)) for alias in _FLOW[:2]]
+        brokers = [stack.enter_context(piped_process(_serve, alias, partitions, _UNUSED)) for alias in _FLOW[:2]]
         addresses = _receive(brokers[0]), _receive(brokers[1])
-        copy = stack.enter_context(_process(_replicate, addresses, range(partitions), 0, seconds))
+        copy = stack.enter_context(piped_process(_replicate, addresses, range(partitions), 0, seconds))
         _receive(copy)
         return float(_receive(copy)) / seconds
 
@@ -152,25 +151,11 @@ def _copy(case: ScalingCase, batch: bytes, batches_each: int) -> CoreCost:
 
 def _start(stack: ExitStack, case: ScalingCase, batch: bytes, end: int) -> tuple[Any, list[Any]]:
     """Start one system; returns our end of the pipe to its source, and of those to its replicators."""
-    source = stack.enter_context(_process(_serve, "A", case.partitions, batch))
-    target = stack.enter_context(_process(_serve, "B", case.partitions, b""))
+    source = stack.enter_context(piped_process(_serve, "A", case.partitions, batch))
+    target = stack.enter_context(piped_process(_serve, "B", case.partitions, b""))
     addresses = _receive(source), _receive(target)
     shares = [range(first, case.partitions, case.replicators) for first in range(case.replicators)]
-    return source, [stack.enter_context(_process(_replicate, addresses, share, end)) for share in shares]
-
-
-@contextmanager
-def _process(target: Callable[..., None], *args: object) -> Iterator[Any]:
-    """Run ``target`` with our end of a pipe and ``args`` in a process that ends with the context."""
-    ours, theirs = _PROCESSES.Pipe()
-    process = _PROCESSES.Process(target=target, args=(theirs, *args), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        process.kill()
-        process.join()
+    return source, [stack.enter_context(piped_process(_replicate, addresses, share, end)) for share in shares]
 
 
 def _receive(process: Any) -> Any:

@@ -13,38 +13,23 @@ to the four others: 20 flows with 1,000 topics.
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from mirror_ray.lab.bench.piped_process import piped_process
 from mirror_ray.lab.benchmarks.harness import parse_arguments
 from mirror_ray.lab.benchmarks.scale_ports import ScaleWorld
 from mirror_ray.lab.benchmarks.scale_report import scale_report
 from mirror_ray.lab.benchmarks.scale_run import ScaleResult, run_phases, run_restart
 from mirror_ray.lab.benchmarks.scale_stubs import ScaleShape, serve_clusters, serve_fleet
 
-_PROCESSES: Final = multiprocessing.get_context("spawn")
 _EACH: Final = 2_000
 _LEAST: Final = 10
-
-
-@contextmanager
-def process(target: Callable[..., None], *args: object) -> Iterator[Any]:
-    """Run ``target`` with our end of a pipe and ``args`` in a process that ends with the context."""
-    ours, theirs = _PROCESSES.Pipe()
-    started = _PROCESSES.Process(target=target, args=(theirs, *args), daemon=True)
-    started.start()
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        started.kill()
-        started.join()
 
 
 def measure(partitions: int, groups: int, profiled: str) -> ScaleResult:
@@ -53,8 +38,8 @@ def measure(partitions: int, groups: int, profiled: str) -> ScaleResult:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
         clusters, fleet = str(directory / "clusters"), str(directory / "fleet")
-        addresses = stack.enter_context(process(serve_clusters, clusters, shape)).recv()
-        stack.enter_context(process(serve_fleet, fleet, shape.busy)).recv()
+        addresses = stack.enter_context(piped_process(serve_clusters, clusters, shape)).recv()
+        stack.enter_context(piped_process(serve_fleet, fleet, shape.busy)).recv()
         world = ScaleWorld(
             shape=shape,
             addresses=addresses,
@@ -63,9 +48,9 @@ def measure(partitions: int, groups: int, profiled: str) -> ScaleResult:
             settings_file=directory / "settings",
             groups=groups,
         )
-        with process(run_phases, world, profiled) as coordinator:
+        with piped_process(run_phases, world, profiled) as coordinator:
             result: ScaleResult = coordinator.recv()
-        with process(run_restart, world, profiled) as coordinator:
+        with piped_process(run_restart, world, profiled) as coordinator:
             result.phases |= coordinator.recv().phases
     return result
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
-import psutil
-
 from mirror_ray.lab.benchmarks.scale_run import PhaseCost, ScaleResult
-from mirror_ray.lab.report_parts import Cell, document, markdown_table
+from mirror_ray.lab.report_parts import Cell, document, machine_size, markdown_table
 
 _WHAT = """\
 The coordinator is the real one (`CoordinatorService`, with discovery, placement, state, status and metrics), alone in a
@@ -93,8 +90,8 @@ def scale_report(results: Mapping[int, ScaleResult], command: str, others: Seque
 
 def _machine(command: str) -> str:
     return (
-        f"Written by `{command}`, on {time.strftime('%Y-%m-%d')}, on one machine with {os.cpu_count()} cores and "
-        f"{psutil.virtual_memory().total / 1e9:.0f} GB, {platform.system()}, that had other work, too; Python "
+        f"Written by `{command}`, on {time.strftime('%Y-%m-%d')}, on {machine_size()}, "
+        f"{platform.system()}, that had other work, too; Python "
         f"{platform.python_version()}, Ray {version('ray')}. Processor time is the coordinator's; times "
         "by the clock are longer here than on a machine of one's own."
     )

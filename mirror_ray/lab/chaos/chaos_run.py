@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
-
-import psutil
 
 from mirror_ray.config.load import load_settings
 from mirror_ray.config.settings import MirrorSettings
@@ -28,6 +25,7 @@ from mirror_ray.lab.chaos.writers import ChaosLoad
 from mirror_ray.lab.devcluster import DevCluster
 from mirror_ray.lab.devcluster.clusters import write_mm2_properties
 from mirror_ray.lab.kafka_client import high_watermarks
+from mirror_ray.lab.report_parts import machine_size
 from mirror_ray.mirror import Mirror
 from mirror_ray.model.errors import MirrorError
 
@@ -218,9 +216,8 @@ class _Chaos:
 
 
 def _machine() -> str:
-    memory_gb = psutil.virtual_memory().total / 1e9
     return (
-        f"Everything on one machine with {os.cpu_count()} cores and {memory_gb:.0f} GB: two brokers of Apache Kafka,"
+        f"Everything on {machine_size()}: two brokers of Apache Kafka,"
         f" {len(schedule.REPLICATORS)} replicators, flows A->B and B->A, {platform.system()},"
         f" Python {platform.python_version()}"
     )

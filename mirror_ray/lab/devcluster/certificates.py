@@ -89,31 +89,34 @@ class CertificateAuthority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = _common_name("mirror-ray test authority")
         certificate = (
-            _builder(name, name, key.public_key())
+            certificate_builder(name, name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         self.certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        _write_private(self._ca_key_path, _key_pem(key))
+        write_private(self._ca_key_path, key_pem(key))
 
     def _issue(self, name: str, path: Path) -> None:
         authority_key = serialization.load_pem_private_key(self._ca_key_path.read_bytes(), password=None)
         assert isinstance(authority_key, ec.EllipticCurvePrivateKey)  # noqa: S101 - _issue writes no other kind; says so to mypy
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [_host(host) for host in dict.fromkeys(["localhost", "127.0.0.1", *self._hosts])]
+        names = [host_name(host) for host in dict.fromkeys(["localhost", "127.0.0.1", *self._hosts])]
         certificate = (
-            _builder(_common_name(name), self._authority().subject, key.public_key())
+            certificate_builder(_common_name(name), self._authority().subject, key.public_key())
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
             )
             .sign(authority_key, hashes.SHA256())
         )
-        _write_private(path, _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+        write_private(path, key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def certificate_builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    """A certificate from an hour ago on, to be signed."""
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
@@ -126,7 +129,8 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
     )
 
 
-def _host(host: str) -> x509.GeneralName:
+def host_name(host: str) -> x509.GeneralName:
+    """An address or a name, as certificates have it."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -137,13 +141,15 @@ def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The key, unencrypted."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def _write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that nobody else may read."""
     path.touch(mode=0o600)
     path.write_bytes(content)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import os
 import platform
 import sys
 import tempfile
@@ -16,12 +15,11 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
-import psutil
-
 from mirror_ray.lab.ray_nodes.apart import stand_apart
 from mirror_ray.lab.ray_nodes.faults_of_nodes import ALL
 from mirror_ray.lab.ray_nodes.findings import NodesOutcome, nodes_report
 from mirror_ray.lab.ray_nodes.stand import LAYOUT, Stand
+from mirror_ray.lab.report_parts import machine_size
 from mirror_ray.model.errors import MirrorError
 
 
@@ -79,9 +77,8 @@ def _say(text: str) -> None:
 
 
 def _machine() -> str:
-    memory_gb = psutil.virtual_memory().total / 1e9
     return (
-        f"everything on one machine with {os.cpu_count()} cores and {memory_gb:.0f} GB, {platform.system()}"
+        f"everything on {machine_size()}, {platform.system()}"
         f" {platform.release()}, Python {platform.python_version()}, Ray {version('ray')}"
     )
 

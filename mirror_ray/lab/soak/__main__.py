@@ -20,10 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from mirror_ray import own_ray
 from mirror_ray.lab.background import wait_until
+from mirror_ray.lab.report_parts import machine_size
 from mirror_ray.lab.soak.growth import Growth, growth
 from mirror_ray.lab.soak.sampler import RaySampler, Samples
 from mirror_ray.lab.soak.soak_report import SoakOutcome, soak_report
@@ -121,9 +120,8 @@ def _look(page: str) -> None:
 
 
 def _machine() -> str:
-    memory_gb = psutil.virtual_memory().total / 1e9
     return (
-        f"one machine with {os.cpu_count()} cores and {memory_gb:.0f} GB, {platform.system()},"
+        f"{machine_size()}, {platform.system()},"
         f" Python {platform.python_version()}, Ray {version('ray')}; brokers and producers on it, too"
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_VALID = dt.timedelta(days=2)
+from mirror_ray.lab.devcluster.certificates import certificate_builder, host_name, key_pem, write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,7 @@ class ClusterPki:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("kubernetes")
         self._authority = _signed(
-            _builder(self._name, self._name, self._key.public_key()).add_extension(
+            certificate_builder(self._name, self._name, self._key.public_key()).add_extension(
                 x509.BasicConstraints(ca=True, path_length=0), critical=True
             ),
             self._key,
@@ -46,12 +44,12 @@ class ClusterPki:
     def issue(self, file_name: str, user: str, *, groups: Sequence[str] = (), hosts: Sequence[str] = ()) -> Identity:
         """A certificate for a user of those groups, who also serves as ``hosts``."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(user, *groups), self._name, key.public_key()).add_extension(
+        builder = certificate_builder(_name(user, *groups), self._name, key.public_key()).add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
         )
         if hosts:
             builder = builder.add_extension(
-                x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False
+                x509.SubjectAlternativeName([host_name(host) for host in hosts]), critical=False
             )
         return self._written(file_name, key, _pem(_signed(builder, self._key)))
 
@@ -89,38 +87,13 @@ class ClusterPki:
     def _written(self, file_name: str, key: ec.EllipticCurvePrivateKey, public: bytes) -> Identity:
         identity = Identity(certificate=self._directory / f"{file_name}.crt", key=self._directory / f"{file_name}.key")
         identity.certificate.write_bytes(public)
-        identity.key.touch(mode=0o600)
-        identity.key.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
+        write_private(identity.key, key_pem(key))
         return identity
 
 
 def _name(user: str, *groups: str) -> x509.Name:
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
-
-
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + _VALID)
-    )
 
 
 def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
